@@ -52,6 +52,9 @@ TEST(NestedSchema, MistakesAreErrorsThatNameComponentFieldAndType) {
     struct ByFloat {
         std::unordered_map<float, int> counts;
     };
+    struct ByDouble {
+        std::map<double, int> counts;
+    };
     struct ByStructOfFloat {
         std::vector<std::map<std::pair<int, int>, int>> counts;
     };
@@ -73,6 +76,7 @@ TEST(NestedSchema, MistakesAreErrorsThatNameComponentFieldAndType) {
                                         "ByEntity, field 1 of std::pair<"});
     expect_words(error_of<ByFloat>(),
                  {"type float, ", "the key of a map", "(field 1 of ", "ByFloat, field 1"});
+    expect_words(error_of<ByDouble>(), {"type double, ", "the key of a map can hold neither floats"});
     expect_words(error_of<ByStructOfFloat>(), {"'culprit'", "type std::pair<int, int>", "neither a number"});
     expect_words(error_of<Deep>(), {"type std::", "string", "at most 4 deep (field 1 of ", "Deep)"});
     expect_words(error_of<Branch>(),

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <numbers>
@@ -548,6 +549,21 @@ TEST(ComputedCodecs, ThatDoNotFitAreErrors) {
         EXPECT_EQ(error.find("component 'culprit' has a codec that does not fit"), 0u) << error;
     EXPECT_NE(error_of(Gap{}, angle(8)).find("type int: angle() is for float and double (field 3 of "),
               std::string::npos);
+}
+
+TEST(ComputedCodecs, OfSeveralNumbersTakeDoublesToo) {
+    struct WidePose {
+        double up[3] = {}, turn[4] = {};
+        double north[3] = {};
+    };
+    Schema schema;
+    schema.component<WidePose>("pose", field(&WidePose::turn, smallest_three(8)), unit_vector(8));
+    ASSERT_EQ(schema.error(), "");
+    const auto& leaves = schema.components()[0].layout.leaves();
+    ASSERT_EQ(leaves.size(), 3u);
+    EXPECT_EQ(leaves[1].offset, offsetof(WidePose, turn));
+    EXPECT_EQ(leaves[2].offset, offsetof(WidePose, north));
+    EXPECT_EQ(schema.components()[0].layout.lanes().size(), 2u + 4 + 2);
 }
 
 TEST(ComputedCodecs, OfSeveralNumbersNeedOneCodecAndOneType) {

@@ -16,6 +16,13 @@ TEST(SchemaInput, DeclaresItsComponentForTheOwner) {
     EXPECT_EQ(component.name, "tiller");
     EXPECT_EQ(component.viewers, to_owner());
     EXPECT_TRUE(component.layout.empty());
+    struct Wheel {
+        double turn = 0;
+    };
+    Schema wheel;
+    wheel.input<Wheel>("wheel");
+    EXPECT_EQ(wheel.components()[wheel.input_component()].size, sizeof(Wheel));
+    EXPECT_EQ(wheel.components()[wheel.input_component()].align, alignof(Wheel));
     EXPECT_NE(schema.find<Mine>(), kMaxComponents);
     EXPECT_EQ(schema.structs(StructKind::input)[0].layout.presses(), (std::vector<std::uint32_t>{2, 3}));
 }

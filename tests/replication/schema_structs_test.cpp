@@ -57,6 +57,7 @@ TEST(SchemaStructs, MistakesNameTheKindAndTheName) {
 
 struct Steer {
     std::int32_t way = 0;
+    Press dash;
 };
 struct Jump {
     std::uint8_t height = 0;
@@ -112,7 +113,8 @@ TEST(SchemaStructs, HashAndSummaryHaveAllKindsInTheOrderOfTheirIds) {
         {"mine", true, {}, {}},
         {"steer", true, {}, {}}};
     const Components messages{{"beep", false, {naive::plain(naive::Type::u8)}, {}}, {"nod", false, {}, {}}};
-    const Components inputs{{"steer", false, {naive::plain(naive::Type::i32)}, {}}};
+    const Components inputs{
+        {"steer", false, {naive::plain(naive::Type::i32), naive::range(naive::Type::u8, 0, 3)}, {}}};
     const Components actions{{"beep", false, {naive::range(naive::Type::u8, 0, 5)}, {}},
                              {"wave", false, {}, {}}};
     naive::Hash hash;

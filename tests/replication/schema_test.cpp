@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -387,6 +388,42 @@ TEST(Schema, AComponentOfTheOwnerTakesAtMost7200Bits) {
     EXPECT_EQ(larger.error(), "component 'keys' can take 7202 bits, and one with from_owner() at most 7200");
 }
 
+TEST(Schema, EveryKindOfComponentHasViewers) {
+    struct Round {
+        int number = 0;
+    };
+    Schema schema;
+    schema.component<Position>("position", to_owner());
+    schema.component<Health>("health");
+    schema.tag<Wolf>("wolf", to_group(1));
+    schema.pair<Likes>("likes", to_group(2));
+    schema.pair<Follows>("follows");
+    schema.singleton<Round>("round", to_others());
+    ASSERT_EQ(schema.error(), "");
+    const auto viewers = [&]<class T>(std::type_identity<T>) {
+        return schema.components()[schema.find<T>()].viewers;
+    };
+    EXPECT_EQ(viewers(std::type_identity<Position>{}), to_owner());
+    EXPECT_EQ(viewers(std::type_identity<Health>{}), to_everyone());
+    EXPECT_EQ(viewers(std::type_identity<Wolf>{}), to_group(1));
+    EXPECT_EQ(viewers(std::type_identity<Likes>{}), to_group(2));
+    EXPECT_EQ(viewers(std::type_identity<Follows>{}), to_everyone());
+    EXPECT_EQ(viewers(std::type_identity<Round>{}), to_others());
+    for (const SchemaComponent& component : schema.components()) {
+        EXPECT_EQ(component.singleton != nullptr, component.name == "round");
+        EXPECT_EQ(component.adopt != nullptr, component.name == "round");
+        EXPECT_EQ(static_cast<bool>(component.pairs),
+                  component.name == "likes" || component.name == "follows");
+        EXPECT_EQ(component.is_tag, component.name == "wolf");
+    }
+    const PairOps& follows = schema.components()[schema.find<Follows>()].pairs;
+    const PairOps& likes = schema.components()[schema.find<Likes>()].pairs;
+    EXPECT_TRUE(follows.is_exclusive && !likes.is_exclusive);
+    EXPECT_EQ(follows.value_offset, sizeof(ecs::Entity));
+    EXPECT_EQ(likes.value_offset, 0u);
+    EXPECT_FALSE(follows.destroys_source || likes.destroys_source);
+}
+
 TEST(Schema, FindsTypesThatAreDeclared) {
     Schema schema;
     schema.component<Position>("position");
@@ -399,6 +436,7 @@ TEST(Schema, FindsTypesThatAreDeclared) {
     const auto& messages = schema.structs(StructKind::message);
     ASSERT_EQ(messages.size(), 2u);
     EXPECT_LT(messages[0].id, messages[1].id);
+    EXPECT_EQ(messages[0].id, name_id(messages[0].name));
     EXPECT_EQ(messages[schema.find_struct<Name>(StructKind::message)].name, "name");
     EXPECT_EQ(messages[schema.require_struct<Health>(StructKind::message)].name, "health");
     EXPECT_EQ(schema.find_struct<Position>(StructKind::message), 2u);

@@ -433,6 +433,7 @@ TEST(Walk, ErrorsSayWhereTheFieldIs) {
     const std::string whole = error_of<NoParts>();
     EXPECT_EQ(whole.find("component 'culprit' is of type "), 0u) << whole;
     EXPECT_EQ(whole.find("(field"), std::string::npos) << whole;
+    EXPECT_NE(whole.back(), ')') << whole;
     struct Mixed {
         float f = 0;
         struct {
