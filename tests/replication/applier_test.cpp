@@ -124,6 +124,29 @@ TEST(Applier, Rule13AReplicaThatTheGameDestroyedIsCountedAtItsDespawn) {
     EXPECT_EQ(pair.receiver.entity_count(), 0u);
 }
 
+TEST(Applier, AnExpectedEntityThatTheGameDestroyedIsNotCreatedByLaterRecords) {
+    Pair pair;
+    const ecs::Entity made = pair.mirror.spawn(at(1));
+    pair.receiver.expect(kFirstPending | 7u, made);
+    pair.mirror.destroy(made);
+    const ecs::Entity entity = pair.spawn(at(1)), aimer = pair.spawn(Aim{entity, 1});
+    pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(entity), 7);
+    for (int i = 0; i < 4; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        pair.world.set(aimer, Aim{entity, static_cast<float>(i)});
+        pair.exchange();
+        EXPECT_EQ(pair.receiver.entity_count(), 1u) << "the aimer";
+        EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+        EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    }
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    const ecs::Entity next = pair.spawn(at(9));
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(next).x, 9) << "the slot works for another entity";
+}
+
 TEST(Applier, DoesNotChangeTheGamesOwnEntitiesAndComponents) {
     Pair pair;
     const ecs::Entity own = pair.mirror.spawn(at(5), Wolf{});

@@ -125,6 +125,21 @@ TEST(BitReader, ReadsPastTheEndReturnZeroAndFailForGood) {
     EXPECT_FALSE(in.at_padding());
 }
 
+TEST(BitReader, AfterFailEveryReadReturnsZero) {
+    const std::byte bytes[2] = {std::byte{0xff}, std::byte{0xff}};
+    for (const unsigned bits : {0u, 3u, 8u, 16u}) {
+        BitReader in(bytes);
+        in.read(bits);
+        in.fail();
+        EXPECT_FALSE(in.ok()) << "after " << bits << " bits";
+        EXPECT_FALSE(in.at_padding());
+        EXPECT_EQ(in.read(1), 0u);
+        EXPECT_FALSE(in.read_bool());
+        EXPECT_EQ(in.read_golomb(0), 0u);
+        EXPECT_FALSE(in.ok());
+    }
+}
+
 TEST(BitReader, PaddingIsAtMostSevenZeroBits) {
     const std::byte two[2] = {std::byte{0x01}, std::byte{0}};
     BitReader early(two);

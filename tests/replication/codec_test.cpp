@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "replication/codec/state_packet.h"
 #include "replication/history/shadow.h"
@@ -169,6 +173,122 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
         ASSERT_EQ(again, words);
     }
     EXPECT_GT(legal, 1'000);
+}
+
+TEST(Codec, AnImageThatAddsAComponentTwiceIsRefusedAndMakesNoShape) {
+    Schema schema = game_schema();
+    ShapeTable shapes(schema);
+    std::vector<ComponentIndex> all;
+    for (std::size_t i = 0; i < schema.components().size(); ++i)
+        all.push_back(static_cast<ComponentIndex>(i));
+    const Shape* const shape = shapes.shape(all);
+    std::vector<std::uint32_t> lanes(shape->lane_words), words;
+    for (const SchemaComponent& component : schema.components())
+        lanes.insert(lanes.end(), component.layout.parts().size(), 0);  // empty parts
+    const std::size_t before = shapes.size();
+    for (const std::uint32_t count : {1u, static_cast<std::uint32_t>(all.size())}) {
+        BitWriter out;
+        out.write_bool(true);    // other components
+        out.write_golomb(0, 0);  // none removed
+        out.write_golomb(count, 0);
+        for (std::uint32_t i = 0; i < count; ++i) out.write_golomb(0, 0);  // each after the one before
+        for (int i = 0; i < 100; ++i) out.write(0, 64);
+        const std::vector<std::byte> bytes = bytes_of(out);
+        BitReader in(bytes);
+        EXPECT_EQ(read_image(shapes, {shape, lanes}, in, words), nullptr) << count;
+        EXPECT_EQ(shapes.size(), before);
+    }
+}
+
+struct Letter {
+    std::int32_t stamp = 0;
+    std::string text;
+    float weight = 0;
+    std::vector<std::uint8_t> seals;
+};
+
+// Goal: a value of lanes and parts is read back, with a baseline and without one.
+TEST(Codec, AnyValueIsReadBackWithAnyBaseline) {
+    Schema schema;
+    schema.component<Letter>("letter");
+    const ComponentLayout& layout = schema.components()[0].layout;
+    ASSERT_EQ(layout.lanes().size(), 2u);
+    const std::vector<std::vector<std::uint32_t>> values = {
+        {0, 0, 0, 0},
+        {7, 0, 0, 0},
+        {0, 0x3f800000, 0, 0},
+        {0, 0, 2, 'h', 'i', 0},
+        {0, 0, 0, 1, 200},
+        {7, 0x3f800000, 3, 'h', 'i', '!', 2, 200, 1},
+        {8, 0x3f800000, 1, 'x', 3, 200, 1, 9},
+    };
+    for (const std::vector<std::uint32_t>& to : values) {
+        std::vector<std::vector<std::uint32_t>> baselines = values;
+        baselines.push_back({});
+        for (const std::vector<std::uint32_t>& base : baselines) {
+            // An empty baseline is none, wherever it is in memory.
+            const std::span<const std::uint32_t> from =
+                base.empty() ? std::span(to).first(0) : std::span(base);
+            BitWriter out;
+            write_value(layout, from, to, out);
+            const std::vector<std::byte> bytes = bytes_of(out);
+            BitReader in(bytes);
+            std::vector<std::uint32_t> words{1, 2, 3};
+            ASSERT_TRUE(read_value(layout, from, in, words));
+            EXPECT_TRUE(in.at_padding());
+            EXPECT_EQ(words, to);
+            const bool is_same = to == (base.empty() ? values[0] : base);
+            EXPECT_EQ(out.bit_count() == 1, is_same) << "an unchanged value takes one bit";
+            for (std::size_t size = 0; size < bytes.size(); ++size) {
+                BitReader cut({bytes.data(), size});
+                EXPECT_FALSE(read_value(layout, from, cut, words));
+                EXPECT_FALSE(cut.ok());
+            }
+        }
+    }
+}
+
+struct Weight {
+    float x = 0;
+};
+
+std::size_t bits_of_change(float from, float to) {
+    Schema schema;
+    schema.component<Weight>("weight");
+    const std::uint32_t before = std::bit_cast<std::uint32_t>(from), now = std::bit_cast<std::uint32_t>(to);
+    BitWriter out;
+    write_value(schema.components()[0].layout, {&before, 1}, {&now, 1}, out);
+    const std::vector<std::byte> bytes = bytes_of(out);
+    BitReader in(bytes);
+    std::vector<std::uint32_t> words;
+    EXPECT_TRUE(read_value(schema.components()[0].layout, {&before, 1}, in, words));
+    EXPECT_EQ(words, std::vector{now}) << from << " to " << to;
+    return out.bit_count();
+}
+
+// WIRE.md, "Group": which of the two forms a writer takes.
+TEST(Codec, AFloatThatBecomesAnotherWholeNumberTakesTheFirstForm) {
+    const auto whole_form = [](std::uint32_t step) { return 2 + golomb_bits(zigzag(step), 4); };
+    EXPECT_EQ(bits_of_change(100, 101), whole_form(1));
+    EXPECT_EQ(bits_of_change(100, 99), whole_form(0u - 1));
+    EXPECT_EQ(bits_of_change(0, 1'000), whole_form(1'000));
+    EXPECT_EQ(bits_of_change(100.25f, 101), whole_form(1)) << "from no whole number";
+    EXPECT_EQ(bits_of_change(0x1p24f, 5), whole_form(5)) << "too large to be whole";
+    const auto ordered_form = [](float from, float to) {
+        const auto order = [](float x) {
+            const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+            return bits >> 31 != 0 ? bits ^ 0x7fffffffu : bits;
+        };
+        return 2 + golomb_bits(zigzag(order(to) - order(from)), 16);
+    };
+    for (const auto& [from, to] : {std::pair{100.0f, 100.25f},
+                                   {100.25f, 100.0f},
+                                   {100.25f, 101.5f},
+                                   {0.0f, -0.0f},
+                                   {1.0f, -0.0f},
+                                   {5.0f, 0x1p24f},
+                                   {-1.5f, 1.5f}})
+        EXPECT_EQ(bits_of_change(from, to), ordered_form(from, to)) << from << " to " << to;
 }
 
 std::vector<std::byte> bytes_of_hex(const char* text) {

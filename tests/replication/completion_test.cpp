@@ -61,6 +61,26 @@ TEST(Completion, AGroupIsCompleteWhenAllItsPacketsArrived) {
     EXPECT_TRUE(completion.is_consistent());
 }
 
+TEST(Completion, AGroupOfTheFirstPacketIsComplete) {
+    Completion completion;
+    completion.insert(1, 10, {}, Group{0, 0});
+    EXPECT_EQ(completion.group_complete(), 10u);
+}
+
+TEST(Completion, PacketsWithoutAGroupMarkerCompleteNoGroup) {
+    for (const bool has_group : {false, true}) {
+        for (const Tick first : {1u, 0x90000000u}) {
+            Completion completion;
+            completion.insert(1, first, {}, has_group ? std::optional(Group{0, 0}) : std::nullopt);
+            for (std::uint32_t number = 2; number < 3'000; ++number) {
+                completion.insert(number, first + number, {}, {});
+                ASSERT_EQ(completion.group_complete(), has_group ? std::optional(first) : std::nullopt)
+                    << "packet " << number;
+            }
+        }
+    }
+}
+
 TEST(Completion, Trap11AnOlderTickAfterANewerOneIsIgnored) {
     Completion completion;
     completion.insert(9, 20, {}, Group{0, 0});

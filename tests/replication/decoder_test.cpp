@@ -47,6 +47,21 @@ TEST(Decoder, Rule04ADeltaWithoutItsBaselineChangesNothingAndRequestsOneRebase) 
     EXPECT_TRUE(pair.replica(entity));
 }
 
+TEST(Decoder, Rule04ADeltaInASlotThatWasNeverUsedRequestsARebaseAtAnyTick) {
+    const Schema schema = game_schema();
+    ShapeTable shapes(schema);
+    const Image empty{shapes.shape({}), {}};
+    for (const Tick tick : {1u, 0x40000000u, 0x7fffffffu, 0x80000000u, 0x90000000u, 0xc0000000u, 0u}) {
+        ecs::World world;
+        Receiver receiver(world, schema);
+        const auto payload = payload_of(schema, tick, {{{3, RecordKind::delta, tick - 2, 0}, empty, empty}});
+        EXPECT_EQ(receiver.receive(1, payload), Verdict::refused);
+        ASSERT_EQ(receiver.rebases().size(), 1u) << "tick " << tick;
+        EXPECT_EQ(receiver.rebases()[0], 3u);
+        EXPECT_TRUE(receiver.is_consistent());
+    }
+}
+
 TEST(Decoder, Rule04ARebaseEndsTheRefusals) {
     Pair pair({}, {.max_versions = 4});
     const ecs::Entity entity = pair.spawn(at(1));

@@ -149,6 +149,37 @@ TEST(HeldComponents, EndWithTheReplica) {
         << "the slot is used again, without the hold";
 }
 
+TEST(HeldComponents, AreOnlyThoseOfLivingReplicas) {
+    Holding holding;
+    Pair& pair = holding.pair;
+    const auto [cat, replica] = holding.add(at(1));
+    const ecs::Entity own = pair.mirror.spawn(at(5)), gone = pair.mirror.spawn();
+    pair.mirror.destroy(gone);
+    const ComponentIndex position = holding.index<Position>(), health = holding.index<Health>();
+    Receiver::Value value, none;
+    pair.receiver.capture(replica, position, value);
+    pair.receiver.capture(replica, health, none);
+    ASSERT_TRUE(value.is_present && !none.is_present);
+    pair.mirror.set(own, Health{4});
+    for (const ecs::Entity entity : {own, gone, ecs::Entity{}}) {
+        EXPECT_FALSE(pair.receiver.hold(entity, position));
+        EXPECT_FALSE(pair.receiver.release(entity, position));
+        EXPECT_FALSE(pair.receiver.show(entity, position, value));
+        EXPECT_FALSE(pair.receiver.show(entity, health, none));
+    }
+    EXPECT_EQ(pair.mirror.get<Position>(own).x, 5);
+    EXPECT_EQ(pair.mirror.get<Health>(own).points, 4);
+    pair.mirror.set(replica, at(9));
+    pair.mirror.set(replica, Health{3});
+    EXPECT_TRUE(pair.receiver.show(replica, position, value));
+    EXPECT_TRUE(pair.receiver.show(replica, health, none));
+    EXPECT_EQ(pair.mirror.get<Position>(replica).x, 1);
+    EXPECT_FALSE(pair.mirror.has<Health>(replica));
+    pair.mirror.destroy(replica);
+    EXPECT_FALSE(pair.receiver.hold(replica, position));
+    EXPECT_FALSE(pair.receiver.show(replica, position, value));
+}
+
 TEST(HeldComponents, DoNotPassToAnotherEntityOfTheReplica) {
     Holding holding;
     Pair& pair = holding.pair;

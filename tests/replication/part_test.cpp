@@ -321,6 +321,20 @@ TEST(Part, AChangeInPlaceIsPreferredToACopyThatCostsMore) {
     EXPECT_EQ(coder.bits(items, from, to), coder.bits(items, from, other));
 }
 
+// Only the first element of the run has no equal before it.
+TEST(Part, ARunOfCopiesIsOneEditThoughItsElementsOccurBefore) {
+    PartCoder coder;
+    const std::size_t items = coder.find("items");
+    Elements from = forty_items();
+    for (std::size_t n = 0; n < 9; ++n) from[n] = from[29 - n];
+    Elements to = from;
+    to.insert(to.end(), from.begin() + 20, from.begin() + 30);
+    const auto words = coder.read(items, from, coder.write(items, from, to));
+    EXPECT_EQ(words, PartCoder::words_of(to));
+    // Edited; kept; kind; count; source; no other edit.
+    EXPECT_EQ(coder.bits(items, from, to), 1 + golomb_bits(40, 3) + 4 + golomb_bits(9, 0) + 6 + 1);
+}
+
 TEST(Part, TextsOfUsualChangesTakeAtMostOneBitMore) {
     PartCoder coder;
     const std::size_t text = coder.find("text");

@@ -101,6 +101,59 @@ TEST_F(Pairs, PartsOfAPartThatStopsReplicatingComeBack) {
     exchange();
 }
 
+// Either the record of the turret or that of its barrel arrives.
+TEST_F(Pairs, APartOfAPartThatStopsReplicatingComesBackWithTheFirstRecordThatSaysSo) {
+    for (const std::size_t first : {0u, 1u}) {
+        SCOPED_TRACE(first);
+        const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn();
+        chain({hull, turret, barrel});
+        exchange();
+        world.remove(turret, ecs::to<PartOf>(hull));
+        world.remove<Replicated>(turret);
+        const std::vector<SentPacket> late = tick_in_packets_of(1);
+        ASSERT_EQ(late.size(), 2u);
+        world.destroy(hull);
+        tick_and_apply();
+        EXPECT_FALSE(replica(barrel)) << "died with the turret and the hull";
+        deliver(late[first]);
+        receiver.apply();
+        EXPECT_TRUE(mirror.is_alive(replica(barrel)));
+        EXPECT_TRUE(receiver.is_consistent());
+        deliver(late[1 - first]);
+        receiver.apply();
+        EXPECT_TRUE(mirror.is_alive(replica(barrel)));
+        exchange();
+        world.destroy(barrel);
+        exchange();
+        EXPECT_EQ(receiver.stats().suppressed, 0u);
+    }
+}
+
+// A pair with a parent that has ended arrives after the game destroyed the part; then a pair with another
+// parent.
+TEST_F(Pairs, APartThatTheGameDestroyedDoesNotComeBackWithANewParent) {
+    const ecs::Entity old_hull = spawn(), new_hull = spawn(), turret = spawn();
+    exchange();
+    mirror.destroy(replica(turret));
+    world.add(turret, ecs::to<PartOf>(old_hull));
+    const SentPacket late = tick_and_encode();
+    world.add(turret, ecs::to<PartOf>(new_hull));
+    const SentPacket less_late = tick_and_encode();
+    world.destroy(old_hull);
+    tick_and_apply();
+    for (const SentPacket& packet : {late, less_late}) {
+        deliver(packet);
+        receiver.apply();
+        EXPECT_EQ(receiver.entity_count(), 1u) << "the new hull";
+        EXPECT_EQ(receiver.stats().suppressed, 1u);
+    }
+    world.set(turret, sim::Health{6});
+    Pair::exchange();
+    EXPECT_EQ(mirror.size(), 1u);
+    EXPECT_EQ(receiver.stats().suppressed, 1u);
+    EXPECT_TRUE(receiver.is_consistent());
+}
+
 TEST_F(Pairs, APartWaitsForANewParentThatIsDead) {
     const ecs::Entity new_hull = spawn();
     for (const bool is_swapped : {false, true}) {
@@ -297,6 +350,24 @@ TEST_F(Pairs, APartIsNotDestroyedWhenTheGameLoadsItsParent) {
     EXPECT_TRUE(mirror.is_alive(kept));
     EXPECT_EQ(mirror.target<PartOf>(kept), own_tank);
     exchange();
+}
+
+// The door does not end, though another entity becomes the replica.
+TEST_F(Pairs, PartsThatTheGameAddsToAnEntityStayWhenItTakesTheKeyAway) {
+    const ecs::Entity door = spawn(StableKey{17}), lamp = spawn();
+    const ecs::Entity own_door = mirror.spawn(StableKey{17});
+    exchange();
+    ASSERT_EQ(replica(door), own_door);
+    const ecs::Entity sticker = mirror.spawn();
+    mirror.add(sticker, ecs::to<PartOf>(own_door));
+    mirror.add(replica(lamp), ecs::to<PartOf>(own_door));
+    mirror.remove<StableKey>(own_door);
+    receiver.apply();
+    EXPECT_NE(replica(door), own_door);
+    EXPECT_FALSE(mirror.has<Replica>(own_door));
+    EXPECT_EQ(mirror.target<PartOf>(sticker), own_door);
+    EXPECT_EQ(mirror.target<PartOf>(replica(lamp)), own_door);
+    EXPECT_TRUE(receiver.is_consistent());
 }
 
 struct LocalPart {

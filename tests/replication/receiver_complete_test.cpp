@@ -92,5 +92,28 @@ TEST(ReceiverComplete, NamesTicksAtWhichTheServerHadWhatTheWorldShows) {
     }
 }
 
+// A client may draw many frames between two ticks.
+TEST(ReceiverComplete, IsTheSameHoweverOftenATickIsApplied) {
+    Game game(false);
+    Pair& pair = game.pair;
+    for (int i = 1; i <= 20; ++i) {
+        for (const ecs::Entity entity : game.entities) game.change(entity, i);
+        pair.deliver(pair.tick_and_encode());
+        pair.receiver.apply(pair.sender.tick() - 5);
+    }
+    const std::optional<Receiver::Complete> complete = pair.receiver.complete();
+    ASSERT_TRUE(complete);
+    EXPECT_EQ(complete->tick, pair.sender.tick() - 5);
+    for (int frame = 0; frame < 300; ++frame) {
+        pair.receiver.apply(pair.sender.tick() - 5);
+        ASSERT_EQ(pair.receiver.complete(), complete) << "frame " << frame;
+    }
+    for (Tick delay = 4; delay > 0; --delay) {
+        pair.receiver.apply(pair.sender.tick() - delay);
+        ASSERT_TRUE(pair.receiver.complete()) << "delay " << delay;
+        EXPECT_EQ(pair.receiver.complete()->tick, pair.sender.tick() - delay);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::receiver_complete_test

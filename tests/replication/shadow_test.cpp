@@ -297,6 +297,100 @@ TEST(Shadow, Rule11AnEntityThatIsTooLargeKeepsItsLastGoodVersionAndIsNamed) {
     EXPECT_TRUE(shadow.is_consistent());
 }
 
+struct Hold {
+    std::vector<std::uint32_t> crates;
+};
+
+TEST(Shadow, Rule11NamesTheComponentThatTakesMost) {
+    Schema schema;
+    schema.component<Cargo>("cargo", field(&Cargo::crates, max_length(5'000)));
+    schema.component<Hold>("hold", field(&Hold::crates, max_length(5'000)));
+    schema.component<Label>("label", field(&Label::text, max_length(20'000)));
+    ASSERT_EQ(schema.error(), "");
+    const std::vector<std::uint32_t> most(5'000, 0x9999'9999u), rest(2'500, 0x9999'9999u);
+    ecs::World world;
+    Shadow shadow(world, schema, 10);
+    Tick tick = 0;
+    for (const char* const name : {"cargo", "hold", "label"}) {
+        const std::string largest = name;
+        const std::string text(largest == "label" ? 20'000 : 1'000, 'x');
+        const ecs::Entity ship = world.spawn(Replicated{}, Cargo{largest == "cargo" ? most : rest},
+                                             Hold{largest == "hold" ? most : rest}, Label{text});
+        shadow.update(++tick);
+        ASSERT_EQ(shadow.too_large().size(), 1u);
+        EXPECT_EQ(shadow.too_large()[0].entity, ship);
+        EXPECT_EQ(schema.components()[shadow.too_large()[0].largest].name, largest);
+    }
+}
+
+// Many words, but each takes few bits.
+TEST(Shadow, Rule11AnEntityWithinTheLimitIsNotTooLargeHoweverManyWordsItHas) {
+    Schema schema;
+    schema.component<Cargo>("cargo", field(&Cargo::crates, max_length(5'000)));
+    schema.component<Hold>("hold", field(&Hold::crates, max_length(5'000)));
+    ecs::World world;
+    const std::vector<std::uint32_t> light(5'000, 1), heavy(5'000, 0x9999'9999u);
+    const ecs::Entity ship = world.spawn(Replicated{}, Cargo{light}, Hold{light});
+    Shadow shadow(world, schema, 10);
+    shadow.update(1);
+    EXPECT_TRUE(shadow.too_large().empty());
+    EXPECT_EQ(shadow.too_large_count(), 0u);
+    EXPECT_EQ(shadow[0].versions.newest()->image.shape->components.size(), 2u);
+    world.patch<Cargo>(ship, [](Cargo& cargo) { cargo.crates[7] = 2; });
+    shadow.update(2);
+    EXPECT_TRUE(shadow.too_large().empty());
+    EXPECT_EQ(shadow.changed().size(), 1u);
+    for (Tick tick = 3; tick <= 6; ++tick) {
+        const bool is_heavy = tick % 2 != 0;
+        world.set(ship, Cargo{is_heavy ? heavy : light});
+        world.set(ship, Hold{is_heavy ? heavy : light});
+        shadow.update(tick);
+        EXPECT_EQ(shadow.too_large().size(), is_heavy ? 1u : 0u) << tick;
+        EXPECT_EQ(shadow.too_large_count(), is_heavy ? 1u : 0u) << tick;
+        world.set(ship, Cargo{is_heavy ? heavy : light});
+    }
+}
+
+// Goal: for_each_forgotten() names exactly the entries of which the next update() drops versions.
+TEST_F(Shadows, NameTheEntriesOfWhichTheyWillForgetVersions) {
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 8; ++i) entities.push_back(world.spawn(Replicated{}, at(0)));
+    sim::Random random(1);
+    std::size_t named = 0;
+    Tick tick = 0xffffffc0;
+    shadow.update(tick);
+    for (int step = 1; step <= 200; ++step) {
+        tick += 1 + random.below(3);
+        std::vector<bool> is_named(shadow.index_count());
+        shadow.for_each_forgotten(tick, [&](std::uint32_t index) { is_named[index] = true; });
+        std::vector<Tick> oldest;
+        for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
+            oldest.push_back(shadow[i].versions.oldest()->tick);
+        for (const ecs::Entity entity : entities)
+            if (random.chance(0.2)) world.set(entity, at(static_cast<float>(step % 20)));
+        shadow.update(tick);
+        for (std::uint32_t i = 0; i < shadow.index_count(); ++i) {
+            ASSERT_EQ(shadow[i].versions.oldest()->tick != oldest[i], is_named[i]) << step << ", entry " << i;
+            named += is_named[i];
+        }
+    }
+    EXPECT_GT(named, 100u);
+}
+
+TEST_F(Shadows, LeaveNothingInAClosedEntry) {
+    const ecs::Entity member = world.spawn(Replicated{}, at(1), Cluster{5});
+    shadow.update(1);
+    const std::uint32_t index = shadow.index_of(member);
+    ASSERT_EQ(shadow[index].cluster, 5u);
+    world.destroy(member);
+    shadow.update(2);
+    EXPECT_FALSE(shadow[index].entity);
+    EXPECT_EQ(shadow[index].net_id, 0u);
+    EXPECT_EQ(shadow[index].cluster, std::nullopt);
+    EXPECT_TRUE(shadow[index].versions.empty());
+    EXPECT_EQ(shadow[index].reason, Despawn::destroyed);
+}
+
 TEST_F(Shadows, KnowTheStateOfAnEntityAtATick) {
     for (Tick tick = 1; tick <= 9; ++tick) {
         if (tick % 3 == 0) world.set(early, at(static_cast<float>(tick)));
