@@ -147,6 +147,25 @@ TEST(Applier, AnExpectedEntityThatTheGameDestroyedIsNotCreatedByLaterRecords) {
     EXPECT_EQ(pair.on_client<Position>(next).x, 9) << "the slot works for another entity";
 }
 
+TEST(Applier, AnExpectedEntityGetsTheServersComponentsWithItsFirstRecord) {
+    Pair pair;
+    const ecs::Entity made = pair.mirror.spawn(at(1), Wolf{}, Name{"mine"}, sim::Secret{3});
+    pair.receiver.expect(kFirstPending | 7u, made);
+    const ecs::Entity entity = pair.spawn(at(2), Name{"server's"});
+    pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(entity), 7);
+    pair.exchange();
+    ASSERT_EQ(pair.replica(entity), made);
+    EXPECT_EQ(pair.mirror.get<Position>(made).x, 2);
+    EXPECT_EQ(pair.mirror.get<Name>(made).text, "server's");
+    EXPECT_EQ(pair.mirror.get<sim::Secret>(made).value, 3) << "the schema does not have it";
+    EXPECT_FALSE(pair.mirror.has<Wolf>(made)) << "the server's entity does not have it";
+    pair.mirror.add<Wolf>(made);
+    pair.world.set(entity, at(3));
+    pair.exchange();
+    EXPECT_TRUE(pair.mirror.has<Wolf>(made)) << "what the game adds later stays";
+    EXPECT_EQ(pair.mirror.get<Position>(made).x, 3);
+}
+
 TEST(Applier, DoesNotChangeTheGamesOwnEntitiesAndComponents) {
     Pair pair;
     const ecs::Entity own = pair.mirror.spawn(at(5), Wolf{});

@@ -160,7 +160,7 @@ TEST(Golomb, BoundaryValuesOfEveryOrderTakeTheStatedNumberOfBits) {
             BitWriter out;
             out.write_golomb(value, k);
             ASSERT_EQ(out.bit_count(), golomb_bits(value, k)) << value << " of order " << k;
-            ASSERT_LE(out.bit_count(), max_golomb_bits(k));
+            ASSERT_LE(out.bit_count(), kMaxGolombBits);
             out.write(9, 4);
             const Bytes bytes(out);
             BitReader in(bytes.span());

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -226,6 +227,36 @@ TEST(DelayedReplicas, APartThatChangedItsWholeSurvivesTheEndOfTheFirst) {
     EXPECT_EQ(d.pair.mirror.target<PartOf>(shown), d.replica(d.id_of(truck)));
 }
 
+// Of the versions between two calls of apply(), one has another whole.
+TEST(DelayedReplicas, APartStaysWithTheWholeThatIsShownNow) {
+    Delayed delayed;
+    delayed.delay = 2;
+    Pair& pair = delayed.pair;
+    const ecs::Entity first = pair.spawn(), second = pair.spawn(), gun = pair.spawn(Place{1});
+    pair.world.add(gun, ecs::to<PartOf>(first));
+    delayed.steps(10);
+    const ecs::Entity shown = pair.replica(gun);
+    ASSERT_EQ(pair.mirror.target<PartOf>(shown), pair.replica(first));
+    for (const ecs::Entity whole : {second, first}) {
+        pair.world.add(gun, ecs::to<PartOf>(whole));
+        delayed.step();
+        EXPECT_EQ(pair.mirror.target<PartOf>(shown), pair.replica(first));
+    }
+    pair.world.destroy(first);
+    pair.tick();
+    std::vector<SentPacket> packets;
+    while (const std::optional<SentPacket> packet = pair.encode(1)) packets.push_back(*packet);
+    ASSERT_EQ(packets.size(), 2u);
+    pair.deliver(packets[1]);  // the despawn record of the first whole
+    pair.receiver.apply(delayed.shown());
+    ASSERT_TRUE(pair.mirror.is_alive(shown)) << "it is part of the second whole now";
+    EXPECT_EQ(pair.mirror.target<PartOf>(shown), pair.replica(second));
+    pair.deliver(packets[0]);
+    delayed.steps(4);
+    EXPECT_FALSE(pair.mirror.is_alive(shown));
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
 // All versions of the part are newer than the tick that is shown.
 TEST(DelayedReplicas, APartThatDiedStaysDeadWhenItBecomesDelayed) {
     Delayed delayed;
@@ -289,6 +320,42 @@ TEST(DelayedReplicas, ANewConnectionEndsThemAll) {
     d.pair.receiver.reset();
     EXPECT_EQ(d.pair.mirror.size(), 0u);
     EXPECT_TRUE(d.pair.receiver.is_consistent());
+}
+
+// A despawn record has arrived, but the world still shows the replica.
+TEST(DelayedReplicas, ANewConnectionEndsThemForTheReasonOfTheirDespawnRecord) {
+    for (const bool is_destroyed : {true, false}) {
+        Delayed delayed;
+        Pair& pair = delayed.pair;
+        const ecs::Entity own_door = pair.mirror.spawn(StableKey{3});
+        const ecs::Entity cat = pair.spawn(Place{1}), dog = pair.spawn(Place{2}),
+                          door = pair.spawn(Place{3}, StableKey{3});
+        delayed.steps(10);
+        std::vector<std::pair<ecs::Entity, Despawn>> ended;
+        ecs::Hook hook =
+            pair.mirror.on_remove<Replica>([&](ecs::World&, ecs::Entity entity, const Replica& replica) {
+                ended.emplace_back(entity, replica.reason);
+            });
+        const ecs::Entity shown_cat = pair.replica(cat), shown_dog = pair.replica(dog);
+        for (const ecs::Entity entity : {cat, door}) {
+            if (is_destroyed) {
+                pair.world.destroy(entity);
+            } else {
+                pair.world.remove<Replicated>(entity);
+            }
+        }
+        delayed.step();
+        ASSERT_TRUE(ended.empty());
+        pair.receiver.reset();
+        const Despawn reason = is_destroyed ? Despawn::destroyed : Despawn::left;
+        std::sort(ended.begin(), ended.end());
+        std::vector<std::pair<ecs::Entity, Despawn>> expected{
+            {shown_cat, reason}, {shown_dog, Despawn::left}, {own_door, reason}};
+        std::sort(expected.begin(), expected.end());
+        EXPECT_EQ(ended, expected);
+        EXPECT_EQ(pair.mirror.is_alive(own_door), !is_destroyed);
+        EXPECT_EQ(pair.mirror.size(), is_destroyed ? 0u : 1u);
+    }
 }
 
 TEST(DelayedReplicas, VersionsAreKeptUntilTheyAreShown) {

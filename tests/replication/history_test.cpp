@@ -51,6 +51,41 @@ TEST(VersionPool, KeepsCopiesOfImagesOfAllSizesAndReusesTheirMemory) {
     EXPECT_EQ(pool.in_use(), 0u);
 }
 
+// The first megabyte has room for four images of this size, and a larger image does not fit into the rest.
+TEST(VersionPool, KeepsAnImageThatIsLargerThanWhatIsLeftOfTheMemory) {
+    for (std::size_t first = 1; first <= 4; ++first) {
+        VersionPool pool;
+        std::vector<std::pair<History, Words>> live;
+        const auto push = [&](std::size_t size) {
+            Words words(size, static_cast<std::uint32_t>(live.size() + 1));
+            History history;
+            history.push(1, Image{nullptr, words}, pool);
+            live.emplace_back(history, words);
+        };
+        for (std::size_t i = 0; i < first; ++i) push(60'000);
+        push(240'000);
+        for (int i = 0; i < 20; ++i) push(60'000);
+        for (auto& [history, words] : live) {
+            ASSERT_EQ(words_of(history.newest()->image), words);
+            history.clear();
+        }
+    }
+}
+
+TEST(VersionPool, UsesTheNumbersOfShapesWithoutVersionsAgain) {
+    const Schema schema = game_schema();
+    ShapeTable shapes(schema);
+    VersionPool pool;
+    for (int round = 0; round < 50; ++round) {
+        const ComponentIndex one = static_cast<ComponentIndex>(round % 2);
+        const Shape* const shape = shapes.shape({&one, 1});
+        History history;
+        history.push(1, Image{shape, Words(shape->lane_words)}, pool);
+        EXPECT_EQ(shape->pool_index, 1u) << "0 is no shape";
+        history.clear();
+    }
+}
+
 TEST(VersionPool, AllocatesNothingOnceItHasGrown) {
     VersionPool pool;
     std::vector<History> histories(100);

@@ -28,7 +28,8 @@ Schema board_schema() {
 using Board = std::vector<float>;
 
 struct Game {
-    explicit Game(bool has_scores) {
+    explicit Game(bool has_scores, const ReceiverOptions& options = {}, Tick first_tick = 1)
+        : pair({}, options, first_tick, 1, board_schema()) {
         for (int i = 0; i < 3; ++i) entities.push_back(pair.spawn(Spot{}));
         for (int i = 0; i < 3 && has_scores; ++i) entities.push_back(pair.spawn(Score{}));
     }
@@ -56,7 +57,7 @@ struct Game {
         return board;
     }
 
-    Pair pair{{}, {}, 1, 1, board_schema()};
+    Pair pair;
     std::vector<ecs::Entity> entities;
 };
 
@@ -90,6 +91,61 @@ TEST(ReceiverComplete, NamesTicksAtWhichTheServerHadWhatTheWorldShows) {
             EXPECT_GT(late, has_scores ? 0 : 100) << "as of the render tick";
         }
     }
+}
+
+// With few versions, those between the shown tick and the newest one are dropped.
+TEST(ReceiverComplete, NamesNoTickWhoseVersionsWereDropped) {
+    Game game(false, {.max_versions = 4});
+    Pair& pair = game.pair;
+    std::map<Tick, Board> history;
+    sim::Random random(4);
+    int complete = 0, wrong = 0;
+    for (int i = 1; i <= 600; ++i) {
+        const bool is_busy = i / 30 % 3 == 0;
+        for (const ecs::Entity entity : game.entities)
+            if (is_busy || random.chance(0.02)) game.change(entity, i);
+        pair.forward_rebases();
+        history[pair.tick()] = game.on_server();
+        while (const std::optional<SentPacket> packet = pair.encode()) pair.deliver(*packet);
+        pair.receiver.apply(pair.sender.tick() - 8);
+        const Tick shown = pair.sender.tick() - 8;
+        if (i > 10 && game.on_client() != history.at(shown)) wrong += 1;
+        const std::optional<Receiver::Complete> now = pair.receiver.complete();
+        if (!now) continue;
+        complete += 1;
+        for (Tick tick = now->since; !is_newer(tick, now->tick); ++tick)
+            ASSERT_EQ(game.on_client(), history.at(tick)) << "tick " << tick << " at " << i;
+    }
+    EXPECT_GT(wrong, 100) << "in busy times";
+    EXPECT_GT(complete, 100) << "in quiet times";
+}
+
+TEST(ReceiverComplete, KnowsTheFirstTickWhateverItsNumber) {
+    for (const Tick first : {0u, 1u, 0x80000000u, 0xffffffffu}) {
+        Game game(false, {}, first);
+        game.pair.deliver(game.pair.tick_and_encode());
+        game.pair.receiver.apply(first);
+        EXPECT_EQ(game.pair.receiver.complete(), (Receiver::Complete{first, first}));
+    }
+}
+
+TEST(ReceiverComplete, ForgetsTheTicksOfTheConnectionBefore) {
+    Game game(true);
+    Pair& pair = game.pair;
+    for (int i = 1; i <= 5; ++i) {
+        pair.deliver(pair.tick_and_encode());
+        pair.receiver.apply(pair.sender.tick());
+        ASSERT_TRUE(pair.receiver.complete());
+        game.change(game.entities[0], i);
+    }
+    pair.receiver.reset();
+    EXPECT_FALSE(pair.receiver.complete());
+    for (Tick tick = 1; tick < 10; ++tick) {
+        pair.receiver.apply(tick);
+        EXPECT_FALSE(pair.receiver.complete()) << tick;
+    }
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.receiver.complete());
 }
 
 // A client may draw many frames between two ticks.

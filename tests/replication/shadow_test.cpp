@@ -377,6 +377,21 @@ TEST_F(Shadows, NameTheEntriesOfWhichTheyWillForgetVersions) {
     EXPECT_GT(named, 100u);
 }
 
+TEST_F(Shadows, KnowTheirHistoryWhateverTheFirstTick) {
+    for (const Tick first : {0u, 1u, 8u, 0x7ffffff0u, 0x80000005u, 0x90000000u, 0xfffffff0u}) {
+        Shadow young(world, schema, 10);
+        EXPECT_FALSE(young.at(early, first));
+        for (Tick age = 0; age < 30; ++age) {
+            world.set(early, at(static_cast<float>(age)));
+            young.update(first + age);
+            EXPECT_EQ(young.horizon(), first + age - 10);
+            EXPECT_FALSE(young.at(early, first - 1));
+            for (Tick before = 0; before <= std::min<Tick>(age, 10); ++before)
+                EXPECT_EQ(young.at(early, first + age - before)->tick, first + age - before);
+        }
+    }
+}
+
 TEST_F(Shadows, LeaveNothingInAClosedEntry) {
     const ecs::Entity member = world.spawn(Replicated{}, at(1), Cluster{5});
     shadow.update(1);

@@ -209,6 +209,28 @@ TEST(StableKeys, Rule27TheGamesEntityStaysWhenTheServersStopsReplicating) {
     EXPECT_EQ(pair.mirror.get<Secret>(local).value, 3);
 }
 
+// README, "Things that both sides load": only the first record removes components.
+TEST(StableKeys, Rule27WhatTheGameAddsToItsEntityAfterTheFirstRecordStays) {
+    KeyPair pair;
+    const ecs::Entity local = pair.spawn_local(), door = pair.spawn_door(1);
+    pair.exchange();
+    pair.mirror.set(local, Name{"mine"});
+    pair.mirror.add<Wolf>(local);
+    pair.world.set(door, at(2));
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.get<Position>(local).x, 2);
+    EXPECT_EQ(pair.mirror.get<Name>(local).text, "mine");
+    EXPECT_TRUE(pair.mirror.has<Wolf>(local));
+    pair.world.remove<Replicated>(door);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.get<Name>(local).text, "mine");
+    pair.world.add<Replicated>(door);
+    pair.exchange();
+    EXPECT_EQ(pair.replica(door), local);
+    EXPECT_FALSE(pair.mirror.has<Name>(local)) << "the first record of another replica";
+    EXPECT_FALSE(pair.mirror.has<Wolf>(local));
+}
+
 TEST(StableKeys, Rule27AnotherConnectionMatchesAgain) {
     Link link;
     Link::Player& player = link.add();

@@ -85,6 +85,24 @@ TEST(StateHeader, IsReadBackAndTakesTheStatedNumberOfBits) {
     }
 }
 
+TEST(StateHeader, ReturnsItsOwnBitsWhereverItIsWritten) {
+    for (const StateHeader& header : headers())
+        for (const unsigned before : {0u, 1u, 63u, 64u}) {
+            BitWriter out;
+            out.write(0, before);
+            const std::size_t bits = write_state_header(header, &out);
+            EXPECT_EQ(bits, write_state_header(header, nullptr));
+            EXPECT_EQ(out.bit_count(), before + bits);
+            RecordHeaderWriter writer(header, &out), counter(header, nullptr);
+            for (const std::uint32_t slot : {0u, 3u, 900u}) {
+                const RecordHeader record{slot, RecordKind::full, 0, slot + 1};
+                const std::size_t start = out.bit_count(), taken = writer.write(record);
+                EXPECT_EQ(out.bit_count(), start + taken);
+                EXPECT_EQ(counter.write(record), taken);
+            }
+        }
+}
+
 TEST(StateHeader, EveryTruncatedPrefixFails) {
     for (const StateHeader& header : headers()) {
         BitWriter out;
