@@ -54,7 +54,7 @@ std::uint64_t BitReader::peek_bytes(std::size_t first) const {
 std::uint32_t BitReader::read_escaped(unsigned k) {
     const std::uint32_t value = static_cast<std::uint32_t>(peek() >> kGolombEscape & 0xffffffffu);
     if (golomb_prefix(value, k) < kGolombEscape) fail();
-    return take(kGolombEscape + 32) ? value : 0;
+    return take(kMaxGolombBits) ? value : 0;
 }
 
 bool BitReader::at_padding() const {

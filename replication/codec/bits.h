@@ -15,6 +15,8 @@ namespace shoal::replication {
 
 /// A prefix of this many ones is followed by the value itself in 32 bits.
 inline constexpr unsigned kGolombEscape = 12;
+/// Length of the longest Golomb code, of any order.
+inline constexpr unsigned kMaxGolombBits = kGolombEscape + 32;
 
 /// Number of ones before the first zero in the Golomb code of order k; from kGolombEscape on an escape.
 constexpr unsigned golomb_prefix(std::uint32_t value, unsigned k) {
@@ -22,11 +24,7 @@ constexpr unsigned golomb_prefix(std::uint32_t value, unsigned k) {
 }
 constexpr unsigned golomb_bits(std::uint32_t value, unsigned k) {
     const unsigned prefix = golomb_prefix(value, k);
-    return prefix >= kGolombEscape ? kGolombEscape + 32 : 2 * prefix + 1 + k;
-}
-constexpr unsigned max_golomb_bits(unsigned k) {
-    const unsigned longest = 2 * (kGolombEscape - 1) + 1 + k;
-    return longest > kGolombEscape + 32 ? longest : kGolombEscape + 32;
+    return prefix >= kGolombEscape ? kMaxGolombBits : 2 * prefix + 1 + k;
 }
 constexpr std::uint64_t low_bits(std::uint64_t value, unsigned bits) {
     return bits == 64 ? value : value & ((std::uint64_t{1} << bits) - 1);
@@ -50,7 +48,8 @@ public:
     void write_golomb(std::uint32_t value, unsigned k) {
         assert(k < 32);
         const unsigned prefix = golomb_prefix(value, k);
-        if (prefix >= kGolombEscape) return write(kEscape | std::uint64_t{value} << kGolombEscape, 44);
+        if (prefix >= kGolombEscape)
+            return write(kEscape | std::uint64_t{value} << kGolombEscape, kMaxGolombBits);
         // The code is `prefix` ones, a zero, and all bits of `sum` below its highest one.
         const std::uint64_t sum = value + (std::uint64_t{1} << k);
         const unsigned bits = 2 * prefix + 1 + k;

@@ -191,13 +191,13 @@ bool code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
 std::uint32_t max_lane_bits(const Lane& lane) {
     switch (lane.kind) {
         case LaneKind::quantity:
-            return lane.bounded ? lane.bits : max_golomb_bits(kMaxOrder);
+            return lane.bounded ? lane.bits : kMaxGolombBits;
         case LaneKind::symbol:
             return lane.bounded ? lane.bits : golomb_bits(lane.max, kSymbolOrder);
         case LaneKind::real:
-            return 1 + max_golomb_bits(kMaxOrder);
+            return 1 + kMaxGolombBits;
         default:
-            return max_golomb_bits(kReferenceOrder);
+            return kMaxGolombBits;
     }
 }
 
@@ -251,8 +251,8 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
     for (const Lane& lane : layout.lanes()) bits += max_lane_bits(lane);
     for (const Part& part : layout.parts()) {
         std::size_t element = 0;
-        for (const Lane& lane : part.lanes) element += lane.bounded ? lane.bits : max_lane_bits(lane);
-        bits += 3 * max_golomb_bits(3) + part.max_count * element;
+        for (const Lane& lane : part.lanes) element += max_lane_bits(lane);
+        bits += 3 * kMaxGolombBits + part.max_count * element;
     }
     return static_cast<std::uint32_t>(std::min<std::size_t>(bits, 0x7fffffff));
 }

@@ -14,7 +14,7 @@
 namespace shoal::replication {
 
 inline constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kSymbolOrder = 3, kReferenceOrder = 8;
-inline constexpr unsigned kMaxOrder = 20;  // greatest k; up to it, no code is longer than an escaped value
+inline constexpr unsigned kMaxOrder = 20;  // greatest k
 
 /// A lane that a coder reads into, or writes from.
 template <Coder C>
@@ -58,7 +58,7 @@ std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t value, unsig
     const std::uint32_t step = zigzag(whole_part(value) - whole_part(base));
     if (coder.flag(value != base && (step == 0 || !is_whole(value))))
         return ordered(code_quantity(coder, ordered(base), ordered(value), bits_order));
-    const std::uint32_t folded = coder.golomb(value == base ? 0 : step, whole_order);
+    const std::uint32_t folded = coder.golomb(step, whole_order);
     whole_order = next_order(folded);
     return folded == 0 ? base : whole_bits(whole_part(base) + unzigzag(folded));
 }

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxSummaryEntries = 73;  // 585 bytes fit into a hello, e
 static_assert(kMaxOptionalComponents <= kMaxSummaryEntries);
 
 /// A record with one component, less the component itself: three counts and a gap.
-constexpr std::size_t kMaxShapeBytes = (3 * max_golomb_bits(2) + max_golomb_bits(0)) / 8 + 1;
+constexpr std::size_t kMaxShapeBytes = 4 * kMaxGolombBits / 8 + 1;
 
 class Fnv64 {
 public:
