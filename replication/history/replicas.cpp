@@ -128,7 +128,7 @@ void Replicas::end(std::uint32_t index, Despawn reason, Tick tick) {
     const NetIds::Row row = ids_[index];
     ids_.release(index);
     if (reason == Despawn::destroyed && !NetIds::is_reserved(row.net_id)) destroyed_.insert(row.net_id);
-    if (replica.applied || row.entity || replica.has_died) {
+    if (row.entity || replica.has_died) {
         const bool stays = replica.is_local && reason != Despawn::destroyed;
         gone_.push_back(
             {index, row.net_id, row.entity, replica.is_suppressed, replica.has_died, stays, reason});
