@@ -47,6 +47,11 @@ TEST(Applier, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetArrives
     pair.receiver.apply();
     EXPECT_EQ(told, 1);
     EXPECT_EQ(pair.on_client<Squad>(aimer).members[2], pair.replica(target));
+    for (int i = 0; i < 3; ++i) {
+        pair.spawn(at(2));
+        pair.exchange();
+        EXPECT_EQ(told, 1) << "it does not change again";
+    }
 }
 
 TEST(Applier, Rule03AReferenceBecomesNullWhenItsTargetIsDestroyed) {
@@ -150,8 +155,10 @@ TEST(Applier, AnExpectedEntityThatTheGameDestroyedIsNotCreatedByLaterRecords) {
 TEST(Applier, AnExpectedEntityGetsTheServersComponentsWithItsFirstRecord) {
     Pair pair;
     const ecs::Entity made = pair.mirror.spawn(at(1), Wolf{}, Name{"mine"}, sim::Secret{3});
-    pair.receiver.expect(kFirstPending | 7u, made);
-    const ecs::Entity entity = pair.spawn(at(2), Name{"server's"});
+    const auto held = static_cast<ComponentIndex>(pair.schema.find<sim::Health>());
+    pair.mirror.set(made, sim::Health{50});
+    pair.receiver.expect(kFirstPending | 7u, made, {&held, 1});
+    const ecs::Entity entity = pair.spawn(at(2), Name{"server's"}, sim::Health{9});
     pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(entity), 7);
     pair.exchange();
     ASSERT_EQ(pair.replica(entity), made);
@@ -159,6 +166,10 @@ TEST(Applier, AnExpectedEntityGetsTheServersComponentsWithItsFirstRecord) {
     EXPECT_EQ(pair.mirror.get<Name>(made).text, "server's");
     EXPECT_EQ(pair.mirror.get<sim::Secret>(made).value, 3) << "the schema does not have it";
     EXPECT_FALSE(pair.mirror.has<Wolf>(made)) << "the server's entity does not have it";
+    EXPECT_TRUE(pair.mirror.has<Replica>(made));
+    EXPECT_EQ(pair.mirror.get<sim::Health>(made).points, 50) << "held";
+    EXPECT_TRUE(pair.receiver.release(made, held));
+    EXPECT_EQ(pair.mirror.get<sim::Health>(made).points, 9);
     pair.mirror.add<Wolf>(made);
     pair.world.set(entity, at(3));
     pair.exchange();
@@ -314,6 +325,7 @@ TEST(Applier, HooksOfReplicaTellThatItCameAndWhyItEnds) {
     EXPECT_EQ(came, (std::vector<float>{1, 2, 3}));
     ecs::Query<ecs::With<Replica>> replicas(pair.mirror);
     EXPECT_EQ(replicas.count(), 3u);
+    EXPECT_EQ((ecs::Query<ecs::With<StableKey>>(pair.mirror).count()), 0u) << "the server's have no key";
     pair.world.destroy(first);
     pair.exchange();
     pair.world.remove<Replicated>(second);

@@ -91,6 +91,16 @@ TEST(Completion, Trap11AnOlderTickAfterANewerOneIsIgnored) {
     EXPECT_EQ(completion.group_complete(), 20u);
 }
 
+TEST(Completion, ALateGroupMarkerDoesNotReplaceANewerOneThatWaits) {
+    for (std::uint64_t late = 1; late < 40; ++late) {
+        Completion completion;
+        completion.insert(40, 50, {}, Group{1, 0});
+        completion.insert(late, 9, {}, Group{1, 0});
+        completion.insert(39, 49, {}, {});
+        EXPECT_EQ(completion.group_complete(), 50u) << "packet " << late;
+    }
+}
+
 TEST(Completion, AGroupThatNeedsPacketsBeforeTheFirstIsIgnored) {
     Completion completion;
     completion.insert(2, 10, {}, Group{2, 0});

@@ -227,6 +227,19 @@ TEST(DelayedReplicas, APartThatChangedItsWholeSurvivesTheEndOfTheFirst) {
     EXPECT_EQ(d.pair.mirror.target<PartOf>(shown), d.replica(d.id_of(truck)));
 }
 
+TEST(DelayedReplicas, CostNoTimeOnceTheirNewestVersionIsShown) {
+    Delayed delayed;
+    std::vector<ecs::Entity> cats;
+    for (int i = 0; i < 5; ++i) cats.push_back(delayed.pair.spawn(Place{1}, Score{2}));
+    for (int round = 0; round < 3; ++round) {
+        delayed.step();
+        EXPECT_EQ(delayed.pair.receiver.replicas().dirty().size(), round == 0 ? 5u : 1u);
+        delayed.steps(delayed.delay);
+        EXPECT_TRUE(delayed.pair.receiver.replicas().dirty().empty());
+        delayed.pair.world.set(cats[2], Place{static_cast<float>(round + 2)});
+    }
+}
+
 // Of the versions between two calls of apply(), one has another whole.
 TEST(DelayedReplicas, APartStaysWithTheWholeThatIsShownNow) {
     Delayed delayed;

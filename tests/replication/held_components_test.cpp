@@ -149,6 +149,26 @@ TEST(HeldComponents, EndWithTheReplica) {
         << "the slot is used again, without the hold";
 }
 
+TEST(HeldComponents, AreReleasedOneByOne) {
+    Holding holding;
+    Pair& pair = holding.pair;
+    const auto [cat, replica] = holding.add(at(1), Health{10}, Name{"cat"});
+    const ComponentIndex all[] = {holding.index<Position>(), holding.index<Health>(), holding.index<Name>()};
+    for (const ComponentIndex held : all) {
+        ASSERT_TRUE(pair.receiver.hold(replica, held));
+        ASSERT_TRUE(pair.receiver.hold(replica, held)) << "it is held already";
+        EXPECT_EQ(pair.receiver.held(pair.receiver.net_id(replica)).size(), 1u);
+        for (const ComponentIndex other : all) {
+            if (other != held) {
+                EXPECT_FALSE(pair.receiver.release(replica, other));
+            }
+        }
+        EXPECT_TRUE(pair.receiver.release(replica, held));
+        EXPECT_FALSE(pair.receiver.release(replica, held));
+        EXPECT_TRUE(pair.receiver.held(pair.receiver.net_id(replica)).empty());
+    }
+}
+
 TEST(HeldComponents, AreOnlyThoseOfLivingReplicas) {
     Holding holding;
     Pair& pair = holding.pair;

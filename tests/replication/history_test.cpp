@@ -168,6 +168,8 @@ public:
 TEST(History, FindsTheVersionOfATickOrTheOneValidAtATick) {
     List l;
     EXPECT_TRUE(l.list.empty());
+    EXPECT_FALSE(l.list.oldest() || l.list.newest() || l.list.find(0) || l.list.at(0));
+    EXPECT_EQ(l.list.count_until(0), 0u);
     EXPECT_FALSE(l.list.newest());
     EXPECT_FALSE(l.list.at(5));
     for (const Tick tick : {0xfffffff0u, 0xfffffffeu, 3u, 9u}) l.push(tick);

@@ -244,6 +244,7 @@ TEST_F(Pairs, APartWhosePairComesAfterTheEndOfItsParentDiesToo) {
         deliver(late);
         receiver.apply();
         EXPECT_FALSE(replica(turret) || replica(barrel));
+        EXPECT_EQ(mirror.size(), is_known ? 0u : 1u);
         EXPECT_EQ(receiver.entity_count(), is_known ? 0u : 1u);
         EXPECT_TRUE(receiver.is_consistent());
         packets.pop_back();
@@ -254,6 +255,91 @@ TEST_F(Pairs, APartWhosePairComesAfterTheEndOfItsParentDiesToo) {
         EXPECT_EQ(mirror.size(), 0u);
         EXPECT_EQ(receiver.stats().suppressed, 0u);
     }
+}
+
+// The barrel, which the world has already, dies in the same apply(); so does what the game added to it.
+TEST_F(Pairs, PartsOfAPartWhosePairComesAfterTheEndOfItsParentDieToo) {
+    const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn(), flag = spawn();
+    chain({turret, barrel, flag});
+    exchange();
+    const ecs::Entity label = mirror.spawn();
+    mirror.add(label, ecs::to<PartOf>(replica(barrel)));
+    world.add(turret, ecs::to<PartOf>(hull));
+    const SentPacket late = tick_and_encode();
+    world.destroy(hull);
+    std::vector<SentPacket> packets = tick_in_packets_of(1);
+    ASSERT_EQ(packets.size(), 4u);
+    deliver(packets.back());  // the despawn record of the hull
+    packets.pop_back();
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 3u);
+    deliver(late);
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    EXPECT_EQ(mirror.size(), 0u);
+    EXPECT_TRUE(receiver.is_consistent());
+    for (const SentPacket& packet : packets) deliver(packet);
+    exchange();
+    EXPECT_EQ(receiver.stats().suppressed, 0u) << "nothing was destroyed by the game";
+}
+
+// In one packet, the records of the parts come before those of what they are part of.
+TEST_F(Pairs, ALateChainOfPartsDiesInAnyOrderOfItsRecords) {
+    const ecs::Entity hull = spawn();
+    exchange();
+    const ecs::Entity flag = spawn(), barrel = spawn(), turret = spawn();
+    chain({hull, turret, barrel, flag});
+    const SentPacket late = tick_and_encode();
+    world.destroy(hull);
+    std::vector<SentPacket> packets = tick_in_packets_of(1);
+    ASSERT_EQ(packets.size(), 4u);
+    deliver(packets.back());  // the despawn record of the hull
+    packets.pop_back();
+    deliver(late);
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    EXPECT_EQ(mirror.size(), 0u);
+    for (const SentPacket& packet : packets) deliver(packet);
+    exchange();
+}
+
+TEST_F(Pairs, APartThatTheGameLoadedStaysWhenItsPairComesAfterTheEndOfItsParent) {
+    const ecs::Entity tank = spawn(), door = spawn(StableKey{17});
+    const ecs::Entity own_door = mirror.spawn(StableKey{17});
+    exchange();
+    world.add(door, ecs::to<PartOf>(tank));
+    const SentPacket late = tick_and_encode();
+    world.remove(door, ecs::to<PartOf>(tank));
+    const SentPacket less_late = tick_and_encode();
+    world.destroy(tank);
+    tick_and_apply();
+    for (const SentPacket& packet : {late, less_late}) {
+        deliver(packet);
+        receiver.apply();
+        EXPECT_EQ(replica(door), own_door);
+        EXPECT_TRUE(mirror.is_alive(own_door));
+        EXPECT_FALSE(mirror.target<PartOf>(own_door));
+    }
+    exchange();
+}
+
+TEST_F(Pairs, AReferenceToAPartThatDiedWithItsParentIsNull) {
+    const ecs::Entity hull = spawn(), turret = spawn(), debtor = spawn(), other = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    world.set(debtor, ecs::to<relations::Owes>(other), relations::Owes{3, turret});
+    exchange();
+    const auto pair = ecs::to<relations::Owes>(replica(other));
+    ASSERT_TRUE(mirror.get(replica(debtor), pair).witness);
+    world.destroy(hull);
+    std::vector<SentPacket> packets = tick_in_packets_of(1);
+    ASSERT_EQ(packets.size(), 2u);
+    deliver(packets.back());  // the despawn record of the hull
+    receiver.apply();
+    EXPECT_FALSE(replica(turret));
+    EXPECT_FALSE(mirror.get(replica(debtor), pair).witness);
+    deliver(packets.front());
+    receiver.apply();
+    EXPECT_FALSE(mirror.get(replica(debtor), pair).witness);
 }
 
 // The turret moves to another hull, which is destroyed before the client knows about the move.
@@ -304,13 +390,15 @@ TEST_F(Pairs, APartOfAParentWhoseKeyComesBackStays) {
     const ecs::Entity old_hull = spawn(StableKey{5}), turret = spawn();
     world.add(turret, ecs::to<PartOf>(old_hull));
     exchange();
+    const ecs::Entity kept = replica(turret);
     world.remove(turret, ecs::to<PartOf>(old_hull));
     world.destroy(old_hull);
     const ecs::Entity new_hull = spawn(StableKey{5});
     world.add(turret, ecs::to<PartOf>(new_hull));
     exchange();
-    ASSERT_TRUE(mirror.is_alive(replica(turret)));
-    EXPECT_EQ(mirror.target<PartOf>(replica(turret)), replica(new_hull));
+    EXPECT_EQ(replica(turret), kept);
+    ASSERT_TRUE(mirror.is_alive(kept));
+    EXPECT_EQ(mirror.target<PartOf>(kept), replica(new_hull));
 }
 
 TEST_F(Pairs, APartThatTheGameLoadedStaysWhenTheConnectionEnds) {
@@ -350,6 +438,41 @@ TEST_F(Pairs, APartIsNotDestroyedWhenTheGameLoadsItsParent) {
     EXPECT_TRUE(mirror.is_alive(kept));
     EXPECT_EQ(mirror.target<PartOf>(kept), own_tank);
     exchange();
+}
+
+// The game has made the label a part of the hull, and the lamp a part of the label.
+TEST_F(Pairs, AReplicaThatTheGameMadeAPartOfItsOwnEntityStaysWhenThisDies) {
+    const ecs::Entity hull = spawn(), lamp = spawn();
+    exchange();
+    const ecs::Entity kept = replica(lamp), label = mirror.spawn(), screw = mirror.spawn();
+    mirror.add(label, ecs::to<PartOf>(replica(hull)));
+    mirror.add(screw, ecs::to<PartOf>(label));
+    mirror.add(kept, ecs::to<PartOf>(label));
+    world.destroy(hull);
+    exchange();
+    EXPECT_FALSE(mirror.is_alive(label) || mirror.is_alive(screw));
+    EXPECT_EQ(replica(lamp), kept);
+    EXPECT_TRUE(mirror.is_alive(kept));
+    EXPECT_FALSE(mirror.target<PartOf>(kept));
+    EXPECT_EQ(receiver.stats().suppressed, 0u);
+}
+
+TEST_F(Pairs, PartsOfAnEntityOfTheGameStayWhenTheServersStopsReplicating) {
+    const ecs::Entity door = spawn(StableKey{17}), lamp = spawn(), sign = spawn();
+    const ecs::Entity own_door = mirror.spawn(StableKey{17});
+    world.add(sign, ecs::to<PartOf>(door));
+    exchange();
+    const ecs::Entity sticker = mirror.spawn();
+    mirror.add(sticker, ecs::to<PartOf>(own_door));
+    mirror.add(replica(lamp), ecs::to<PartOf>(own_door));
+    int removed = 0;
+    ecs::Hook hook = mirror.on_remove<PartOf>([&](ecs::World&, ecs::Entity, ecs::Entity) { ++removed; });
+    world.remove<Replicated>(door);
+    Pair::exchange();
+    EXPECT_TRUE(mirror.is_alive(own_door) && !mirror.has<Replica>(own_door));
+    for (const ecs::Entity part : {sticker, replica(lamp), replica(sign)})
+        EXPECT_EQ(mirror.target<PartOf>(part), own_door);
+    EXPECT_EQ(removed, 0);
 }
 
 // The door does not end, though another entity becomes the replica.
@@ -430,6 +553,28 @@ TEST_F(Pairs, APartThatGotAnotherParentInTheSameTickStays) {
     exchange();
     EXPECT_EQ(replica(turret), kept);
     EXPECT_TRUE(mirror.is_alive(kept));
+}
+
+struct CrewOf {
+    static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
+};
+
+// Two relations let the entities of a circle die with one outside of it.
+TEST(CirclesOfParts, OfTheGameDieWithTheirTarget) {
+    Schema schema;
+    schema.pair<PartOf>("part_of");
+    schema.pair<CrewOf>("crew_of");
+    Pair pair({}, {}, 1, 1, std::move(schema));
+    const ecs::Entity hull = pair.spawn(), other = pair.spawn();
+    pair.exchange();
+    const ecs::Entity cabin = pair.mirror.spawn(), pilot = pair.mirror.spawn();
+    pair.mirror.add(cabin, ecs::to<PartOf>(pair.replica(hull)));
+    pair.mirror.add(pilot, ecs::to<PartOf>(cabin));
+    pair.mirror.add(cabin, ecs::to<CrewOf>(pilot));
+    pair.world.destroy(hull);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    EXPECT_TRUE(pair.mirror.is_alive(pair.replica(other)));
 }
 
 struct Crates {

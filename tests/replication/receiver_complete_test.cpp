@@ -93,6 +93,34 @@ TEST(ReceiverComplete, NamesTicksAtWhichTheServerHadWhatTheWorldShows) {
     }
 }
 
+// The end of an entity is shown at once, other entities late.
+TEST(ReceiverComplete, NamesNoTickAtWhichAnEntityWasThatHasEnded) {
+    for (const bool is_destroyed : {true, false}) {
+        Game game(true);
+        Pair& pair = game.pair;
+        const auto step = [&](int value) {
+            game.change(game.entities[0], value);  // shown late
+            pair.deliver(pair.tick_and_encode());
+            pair.receiver.apply(pair.sender.tick() - 5);
+            return pair.receiver.complete();
+        };
+        for (int i = 1; i <= 20; ++i) step(i);
+        ASSERT_TRUE(pair.receiver.complete());
+        const ecs::Entity score = game.entities.back();
+        if (is_destroyed) {
+            pair.world.destroy(score);
+        } else {
+            pair.world.remove<Replicated>(score);
+        }
+        const Tick end = pair.next_tick;
+        for (int i = 1; i <= 12; ++i) {
+            const std::optional<Receiver::Complete> complete = step(100 + i);
+            EXPECT_EQ(complete.has_value(), !is_newer(end, pair.sender.tick() - 5)) << i;
+            EXPECT_FALSE(complete && is_newer(end, complete->since));
+        }
+    }
+}
+
 // With few versions, those between the shown tick and the newest one are dropped.
 TEST(ReceiverComplete, NamesNoTickWhoseVersionsWereDropped) {
     Game game(false, {.max_versions = 4});

@@ -131,6 +131,21 @@ TEST_F(ReplicasTest, Rule05KeepsWhatIsShownAndTheBaselinesOfPacketsThatAreSixtee
     EXPECT_EQ(ticks(index), (std::vector<Tick>{130, 136, 152})) << "no packet that is so late needs 120";
 }
 
+TEST_F(ReplicasTest, Rule05AFullRecordLeavesTheBaselinesOfItsSlotAtAnyTick) {
+    NetId net_id = 1;
+    for (const Tick first : {1u, 0x40000000u, 0x80000005u, 0x90000000u, 0xc0000000u, 0xfffffff0u}) {
+        const std::uint32_t index = open(net_id, net_id, first);
+        ++net_id;
+        for (const Tick age : {30u, 60u, 90u}) {
+            replicas.push(index, first + age, image, std::nullopt);
+            replicas.set_entity(index,
+                                replicas.ids()[index].entity ? replicas.ids()[index].entity : world.spawn());
+            replicas.set_applied(index, first + age);
+        }
+        EXPECT_EQ(ticks(index), (std::vector<Tick>{first, first + 30, first + 60, first + 90}));
+    }
+}
+
 TEST_F(ReplicasTest, Rule30HasAtMostMaxVersions) {
     const std::uint32_t index = open(7, 3, 10);
     for (Tick tick = 11; !replicas.is_crowded(index); ++tick) replicas.push(index, tick, image, 10);
