@@ -152,6 +152,23 @@ TEST(Applier, AnExpectedEntityThatTheGameDestroyedIsNotCreatedByLaterRecords) {
     EXPECT_EQ(pair.on_client<Position>(next).x, 9) << "the slot works for another entity";
 }
 
+TEST(Applier, AnEntityThatIsNotExpectedAnyMoreStaysTheGames) {
+    Pair pair;
+    const ecs::Entity made = pair.mirror.spawn(at(1)), other = pair.mirror.spawn(at(2));
+    pair.receiver.expect(kFirstPending | 7u, made);
+    pair.receiver.expect(kFirstPending | 8u, other);
+    pair.receiver.forget_expected(kFirstPending | 7u);
+    const ecs::Entity first = pair.spawn(at(5)), second = pair.spawn(at(6));
+    pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(first), 7);
+    pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(second), 8);
+    pair.exchange();
+    EXPECT_NE(pair.replica(first), made);
+    EXPECT_EQ(pair.replica(second), other);
+    EXPECT_EQ(pair.mirror.get<Position>(made).x, 1);
+    EXPECT_FALSE(pair.mirror.has<Replica>(made));
+    EXPECT_EQ(pair.mirror.size(), 3u);
+}
+
 TEST(Applier, AnExpectedEntityGetsTheServersComponentsWithItsFirstRecord) {
     Pair pair;
     const ecs::Entity made = pair.mirror.spawn(at(1), Wolf{}, Name{"mine"}, sim::Secret{3});

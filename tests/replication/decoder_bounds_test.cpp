@@ -222,6 +222,46 @@ TEST(Decoder, EveryTruncatedPrefixOfAPayloadChangesNothing) {
     }
 }
 
+// The baseline is so old that its code has several bytes.
+TEST(Decoder, ATruncatedDeltaIsMalformedAndRequestsNothing) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1)), other = pair.spawn(at(2));
+    pair.exchange();
+    const Tick first = pair.sender.tick();
+    const Image image = image_of(pair, entity), next = image_of(pair, other);
+    for (const std::uint32_t age : {2u, 300u, 70'000u}) {
+        const auto payload = payload_of(pair.schema, first + age,
+                                        {{{0, RecordKind::delta, first, 0}, image, next},
+                                         {{1, RecordKind::delta, first, 0}, next, image}});
+        const std::string before = state_of(pair.receiver, pair.schema);
+        for (std::size_t size = 0; size < payload.size(); ++size) {
+            EXPECT_EQ(pair.receiver.receive(100 + age, std::span(payload).first(size)), Verdict::malformed)
+                << size << " bytes";
+            EXPECT_TRUE(pair.receiver.rebases().empty());
+        }
+        EXPECT_EQ(state_of(pair.receiver, pair.schema), before);
+        EXPECT_EQ(pair.receiver.receive(100 + age, payload), Verdict::accepted);
+        EXPECT_EQ(pair.receiver.stats().rebases, 0u);
+        pair.receiver.reset();
+        EXPECT_EQ(pair.receiver.receive(1, payload_of(pair.schema, first,
+                                                      {{{0, RecordKind::full, 0, 1}, {}, image},
+                                                       {{1, RecordKind::full, 0, 2}, {}, next}})),
+                  Verdict::accepted);
+    }
+}
+
+TEST(Decoder, PayloadsThatCameBeforeDoNotCountForTheMemoryOfOne) {
+    Pair pair({}, {.max_version_bytes = 20'000});
+    const ecs::Entity entity = pair.spawn(at(1), sim::Name{std::string(40, 'a')});
+    for (int i = 0; i < 1'000; ++i) {
+        pair.world.set(entity, sim::Name{std::string(40, static_cast<char>('a' + i % 20))});
+        const SentPacket packet = pair.tick_and_encode();
+        ASSERT_EQ(pair.receive(packet), Verdict::accepted) << i;
+        pair.tell(packet, true);
+        pair.receiver.apply();
+    }
+}
+
 // Goal: any bytes are safe, and a payload that is not accepted changes nothing.
 // Method: flipped bits, joined halves of two payloads, and random bytes; compares the receiver's whole state.
 TEST(Decoder, DamagedPayloadsAreUsedCompletelyOrNotAtAll) {

@@ -62,6 +62,48 @@ TEST(Decoder, Rule04ADeltaInASlotThatWasNeverUsedRequestsARebaseAtAnyTick) {
     }
 }
 
+TEST(Decoder, Rule04APacketWhoseAnchorDidNotArriveIsRefused) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.tick();
+    const std::vector<ChosenRecord> full = {{{0, RecordKind::full, 0, 5}, {}, image_of(pair, entity)}};
+    StateHeader header;
+    header.anchor = {2, 3};
+    header.complete = StateHeader::Complete{};
+    for (const auto& records : {std::vector<ChosenRecord>{}, full}) {
+        EXPECT_EQ(pair.receiver.receive(7, payload_of(pair.schema, header, records)), Verdict::refused);
+        EXPECT_FALSE(pair.receiver.newest_tick());
+        pair.receiver.apply();
+        EXPECT_EQ(pair.mirror.size(), 0u);
+        EXPECT_FALSE(pair.receiver.complete());
+    }
+    EXPECT_EQ(pair.receiver.stats().refused_packets, 2u);
+    EXPECT_TRUE(pair.receiver.rebases().empty());
+    EXPECT_EQ(pair.receiver.receive(5, payload_of(pair.schema, 100, {})), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.receive(7, payload_of(pair.schema, header, full)), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.newest_tick(), 103u) << "the anchor's tick and its age";
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 1u);
+}
+
+TEST(Decoder, Rule04AnOvertakenDeltaWithoutItsBaselineRequestsNothing) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.tick();
+    const Image image = image_of(pair, entity);
+    const auto delta = [&](Tick tick, Tick baseline) {
+        return payload_of(pair.schema, tick, {{{0, RecordKind::delta, baseline, 0}, image, image}});
+    };
+    const auto full = payload_of(pair.schema, 100, {{{0, RecordKind::full, 0, 5}, {}, image}});
+    EXPECT_EQ(pair.receiver.receive(10, full), Verdict::accepted);
+    for (const Tick tick : {99u, 100u})
+        EXPECT_EQ(pair.receiver.receive(tick, delta(tick, 50)), Verdict::refused);
+    EXPECT_EQ(pair.receiver.stats().rebases, 0u) << "a newer record has arrived";
+    EXPECT_EQ(pair.receiver.receive(101, delta(101, 50)), Verdict::refused);
+    EXPECT_EQ(pair.receiver.stats().rebases, 1u);
+    EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+}
+
 TEST(Decoder, Rule04ARebaseEndsTheRefusals) {
     Pair pair({}, {.max_versions = 4});
     const ecs::Entity entity = pair.spawn(at(1));
@@ -255,6 +297,29 @@ TEST(Decoder, Rule07ALateSpawnAfterTheDespawnIsIgnored) {
     pair.receiver.apply();
     EXPECT_EQ(pair.mirror.size(), 0u);
     EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
+}
+
+TEST(Decoder, Rule07ALateSpawnIsIgnoredHoweverManyPacketsCameBeforeIt) {
+    for (const Tick first : {1u, 0x18000000u, 0x90000000u, 0xfffffff0u}) {
+        Pair pair({}, {}, first);
+        const ecs::Entity other = pair.spawn(at(1));
+        pair.exchange();
+        const ecs::Entity entity = pair.spawn(at(2));
+        const SentPacket late = pair.tick_and_encode();
+        pair.world.destroy(entity);
+        const SentPacket despawn = pair.tick_and_encode();
+        EXPECT_EQ(pair.receive(despawn), Verdict::accepted);  // its ack is lost, so the slot stays closed
+        for (int i = 0; i < 40; ++i) {
+            pair.world.set(other, at(static_cast<float>(i)));
+            const SentPacket packet = pair.tick_and_encode();
+            EXPECT_EQ(pair.receive(packet), Verdict::accepted);
+            pair.receiver.apply();
+        }
+        EXPECT_EQ(pair.receive(late), Verdict::accepted);
+        pair.receiver.apply();
+        EXPECT_EQ(pair.mirror.size(), 1u);
+        EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
+    }
 }
 
 TEST(Decoder, Rule07ALateDespawnDoesNotDestroyTheNextEntityOfTheSlot) {

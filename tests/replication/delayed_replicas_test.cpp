@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -336,6 +337,78 @@ TEST(DelayedReplicas, ANewConnectionEndsThemAll) {
 }
 
 // A despawn record has arrived, but the world still shows the replica.
+TEST(DelayedReplicas, AreShownAtOnceWithoutARenderTick) {
+    for (const bool was_delayed : {false, true})
+        for (const Tick first : {1u, 0x40000000u, 0x80000000u, 0xc0000000u}) {
+            Delayed delayed(first);
+            Pair& pair = delayed.pair;
+            const ecs::Entity cat = pair.spawn(Place{1}), dog = pair.spawn(Place{1});
+            if (was_delayed) {
+                delayed.steps(10);
+                pair.world.set(cat, Place{2});
+                pair.world.destroy(dog);
+                delayed.steps(2);
+                ASSERT_EQ(pair.on_client<Place>(cat).x, 1);
+                ASSERT_EQ(pair.receiver.entity_count(), 2u);
+                pair.receiver.apply();
+                EXPECT_EQ(pair.on_client<Place>(cat).x, 2);
+                EXPECT_EQ(pair.receiver.entity_count(), 1u) << "the end of the dog, too";
+            }
+            for (int i = 3; i < 6; ++i) {
+                pair.world.set(cat, Place{static_cast<float>(i)});
+                pair.exchange();
+                EXPECT_EQ(pair.on_client<Place>(cat).x, static_cast<float>(i));
+                EXPECT_TRUE(pair.worlds_are_equal());
+            }
+        }
+}
+
+TEST(DelayedReplicas, WhatAClientSpawnedAheadIsShownAtOnce) {
+    Delayed delayed;
+    Pair& pair = delayed.pair;
+    delayed.steps(10);
+    const ecs::Entity made = pair.mirror.spawn(Place{1});
+    pair.receiver.expect(kFirstPending | 7u, made);
+    const ecs::Entity ship = pair.spawn(Place{2});
+    pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(ship), 7);
+    for (int i = 2; i < 9; ++i) {
+        pair.world.set(ship, Place{static_cast<float>(i)});
+        delayed.step();
+        ASSERT_EQ(pair.replica(ship), made);
+        EXPECT_EQ(pair.mirror.get<Place>(made).x, static_cast<float>(i));
+    }
+    pair.world.destroy(ship);
+    delayed.step();
+    EXPECT_FALSE(pair.mirror.is_alive(made));
+}
+
+// The tick that is shown is newer than the baselines of the late packet.
+TEST(DelayedReplicas, Rule05APacketThatIsUpToSixteenTicksLateFindsItsBaseline) {
+    for (const std::uint64_t late : {1u, 4u, 15u, 16u}) {
+        Delayed delayed;
+        delayed.delay = 1;
+        Pair& pair = delayed.pair;
+        const ecs::Entity cat = pair.spawn(Place{0});
+        std::optional<SentPacket> held;
+        for (std::uint64_t tick = 0; tick < 200; ++tick) {
+            pair.world.set(cat, Place{static_cast<float>(tick)});
+            const SentPacket packet = pair.tick_and_encode();
+            if (tick % 50 == 29) {
+                held = packet;
+            } else {
+                pair.deliver(packet);
+            }
+            pair.receiver.apply(delayed.shown());
+            if (held && tick % 50 == 29 + late) {
+                EXPECT_EQ(pair.receive(*held), Receiver::Verdict::accepted) << "late by " << late;
+                pair.tell(*held, true);
+                held.reset();
+            }
+        }
+        EXPECT_EQ(pair.receiver.stats().refused_packets, 0u);
+    }
+}
+
 TEST(DelayedReplicas, ANewConnectionEndsThemForTheReasonOfTheirDespawnRecord) {
     for (const bool is_destroyed : {true, false}) {
         Delayed delayed;

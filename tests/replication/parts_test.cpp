@@ -329,6 +329,7 @@ TEST_F(Pairs, AReferenceToAPartThatDiedWithItsParentIsNull) {
     world.set(debtor, ecs::to<relations::Owes>(other), relations::Owes{3, turret});
     exchange();
     const auto pair = ecs::to<relations::Owes>(replica(other));
+    const NetId its_id = sender.net_id(turret);
     ASSERT_TRUE(mirror.get(replica(debtor), pair).witness);
     world.destroy(hull);
     std::vector<SentPacket> packets = tick_in_packets_of(1);
@@ -336,6 +337,7 @@ TEST_F(Pairs, AReferenceToAPartThatDiedWithItsParentIsNull) {
     deliver(packets.back());  // the despawn record of the hull
     receiver.apply();
     EXPECT_FALSE(replica(turret));
+    EXPECT_FALSE(receiver.may_appear(its_id));
     EXPECT_FALSE(mirror.get(replica(debtor), pair).witness);
     deliver(packets.front());
     receiver.apply();

@@ -68,6 +68,12 @@ TEST(ReceiverEntities, ThatTheGameLoadedAreFoundByTheirKey) {
     pair.receiver.apply();
     EXPECT_FALSE(pair.receiver.entity(StableKey{17}));
     EXPECT_TRUE(pair.receiver.may_appear(NetIds::reserved_for(StableKey{17})));
+    pair.mirror.set(own, StableKey{17});
+    pair.receiver.apply();
+    EXPECT_EQ(pair.receiver.entity(StableKey{17}), own);
+    pair.mirror.destroy(own);
+    EXPECT_EQ(pair.receiver.entity(StableKey{17}), ecs::Entity{}) << "dead, also before the next apply()";
+    EXPECT_EQ(pair.receiver.net_id(own), 0u);
 }
 
 TEST(ReceiverEntities, UnknownOnesHaveNothing) {

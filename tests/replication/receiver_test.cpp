@@ -92,6 +92,32 @@ TEST(Receiver, Rule09AMarkerThatNeedsPacketsBeforeTheFirstIsIgnored) {
     }
 }
 
+TEST(Receiver, KnowsItsGroupIfTheSchemaPredicts) {
+    struct Ship {
+        float x = 0;
+    };
+    for (const bool predicts : {false, true}) {
+        Schema schema;
+        if (predicts) {
+            schema.component<Ship>("ship", predicted());
+        } else {
+            schema.component<Ship>("ship");
+        }
+        Pair pair({}, {}, 1, 1, std::move(schema));
+        const ecs::Entity ship = pair.spawn(Ship{1});
+        EXPECT_FALSE(pair.receiver.group_complete());
+        for (int i = 2; i < 5; ++i) {
+            pair.world.set(ship, Ship{static_cast<float>(i)});
+            pair.exchange();
+            ASSERT_TRUE(pair.receiver.complete());
+            EXPECT_EQ(pair.receiver.group_complete(),
+                      predicts ? std::optional(pair.sender.tick()) : std::nullopt);
+        }
+        pair.receiver.reset();
+        EXPECT_FALSE(pair.receiver.group_complete());
+    }
+}
+
 TEST(Receiver, ResetForgetsEverything) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1));
