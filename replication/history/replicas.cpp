@@ -60,10 +60,7 @@ std::optional<Version> Replicas::due(std::uint32_t index) const {
 
 void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
     assert(rows_[index].slot != kNone);
-    if (is_crowded(index)) {
-        note_missing(rows_[index]);
-        return;
-    }
+    if (is_crowded(index)) return;  // drop_old_versions() has noted that versions are missing
     rows_[index].versions.insert(tick, image, pool_);
     drop_old_versions(rows_[index]);
 }

@@ -26,12 +26,12 @@ Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
     replicas_.end_due();
-    const bool dead_left = destroy_gone();
+    const bool had_died = destroy_gone();
     follow_keys();
     if (!binding_.destroying_relations().empty()) end_late_parts();
     const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
     const std::span<const std::uint32_t> dirty = replicas_.dirty();
-    if (dead_left || std::any_of(dirty.begin(), dirty.end(), has_died)) revive();
+    if (had_died || std::any_of(dirty.begin(), dirty.end(), has_died)) revive();
     {
         const ecs::World::DelayHooks delay(binding_.world());
         create_new();
@@ -52,16 +52,15 @@ void Applier::free_archetypes() {
     most_archetypes_ = std::max(512u, 2 * world.archetype_count());
 }
 
-/// Ends the replicas that are gone. Returns whether one of them had died with its target, but was not
-/// destroyed by the server: the replicas that died with it may have to come back.
+/// Ends the replicas that are gone. Returns whether one of them had died with its target: if the server did
+/// not destroy it, the replicas that died with it have to come back.
 bool Applier::destroy_gone() {
     ecs::World& world = binding_.world();
-    bool dead_closed = false, dead_left = false;
+    bool had_died = false;
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
-        dead_closed |= gone.had_died;
-        dead_left |= gone.had_died && gone.reason != Despawn::destroyed;
+        had_died |= gone.had_died;
         if (!gone.was_suppressed && !gone.had_died && !world.is_alive(gone.entity)) suppressed_ += 1;
         if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
             replica->reason = gone.reason;  // without a change hook
@@ -71,9 +70,9 @@ bool Applier::destroy_gone() {
     for (const Replicas::Gone& gone : replicas_.gone())
         if (world.is_alive(gone.entity)) end(gone.entity, gone.reason, gone.stays);
     end_dead();
-    if (dead_closed) std::erase_if(dead_, [&](std::uint32_t index) { return !replicas_[index].has_died; });
+    if (had_died) std::erase_if(dead_, [&](std::uint32_t index) { return !replicas_[index].has_died; });
     replicas_.clear_gone();
-    return dead_left;
+    return had_died;
 }
 
 void Applier::end_dead() {
@@ -226,8 +225,8 @@ void Applier::follow_keys() {
         if (index == Replicas::kNone) continue;
         const ecs::Entity local = replicas_.local(net_id), shown = replicas_.ids()[index].entity;
         const bool is_local = replicas_[index].is_local, is_alive = binding_.world().is_alive(shown);
-        const bool stays_suppressed = !local && !is_alive, stays_spawned = !local && is_alive && !is_local;
-        if (!shown || shown == local || stays_suppressed || stays_spawned) continue;
+        const bool stays = !local && (!is_alive || !is_local);  // the game destroyed it, or did not spawn it
+        if (!shown || shown == local || stays) continue;
         replicas_.unset_entity(index);
         if (is_alive && !is_local) detach_sources({shown, net_id, false});
         if (is_alive) end(shown, Despawn::left, is_local);
@@ -380,10 +379,9 @@ void Applier::reset() {
     assert(replicas_.ids().size() == 0);
     replicas_.clear_dirty();
     destroy_gone();
-    dead_.clear();
     replicas_.forget_destroyed();
     changed_ids_.clear();
-    assert(references_.size() == 0);
+    assert(references_.size() == 0 && dead_.empty());
 }
 
 bool Applier::is_consistent() const {

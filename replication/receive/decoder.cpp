@@ -68,7 +68,7 @@ Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader&
     staged_words_.clear();
     // Must come before the loop: no version refers to the shapes of staged_ yet, so they count as unused.
     binding_.shapes().drop_unused();
-    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    for (std::uint32_t i = 0; i < count; ++i) {
         const RecordHeader record = records.read();
         const Verdict verdict = in.ok() ? stage(record, tick, in) : Verdict::malformed;
         if (verdict != Verdict::accepted) return verdict;
