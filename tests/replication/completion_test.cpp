@@ -142,6 +142,27 @@ TEST(Completion, ForgetsPacketsThatAreFarBack) {
     EXPECT_FALSE(completion.tick_of(0));
 }
 
+TEST(Completion, ANewConnectionCountsItsOwnPackets) {
+    Completion completion;
+    completion.insert(499, 9, {}, Group{5, 0});  // four packets are missing
+    completion.insert(500, 10, Marker{0, 0, 4}, Group{0, 0});
+    ASSERT_EQ(completion.complete(), (Complete{6, 10}));
+    completion.reconnect();
+    EXPECT_FALSE(completion.complete());
+    EXPECT_FALSE(completion.tick_of(500) || completion.tick_of(499));
+    EXPECT_EQ(completion.newest_tick(), 10u);
+    EXPECT_EQ(completion.group_complete(), 10u);
+    completion.insert(1, 10, Marker{0, 0, 2}, Group{0, 0});
+    EXPECT_EQ(completion.complete(), (Complete{8, 10})) << "of the same tick, with a lower number";
+    completion.insert(3, 12, Marker{2, 0, 0}, Group{2, 0});
+    EXPECT_FALSE(completion.complete()) << "packet 2 is missing";
+    EXPECT_EQ(completion.group_complete(), 10u);
+    completion.insert(2, 11, {}, {});
+    EXPECT_EQ(completion.complete(), (Complete{12, 12}));
+    EXPECT_EQ(completion.group_complete(), 12u);
+    EXPECT_TRUE(completion.is_consistent());
+}
+
 /// Keeps all packets, with ticks that do not wrap around.
 struct NaiveCompletion {
     struct Packet {

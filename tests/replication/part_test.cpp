@@ -308,6 +308,22 @@ TEST(Part, AChangeCostsAboutWhatItChanges) {
               37 * 7 + 40u);
 }
 
+// The edits are in the middle, so a splice would contain nearly all elements.
+TEST(Part, UpToEightElementsInsertedOrErasedAreRecognised) {
+    PartCoder coder;
+    const std::size_t items = coder.find("items");
+    const Elements from = forty_items();
+    const std::size_t fresh_bits = coder.full_bits(items, {{777, 50}}) - golomb_bits(1, 3);
+    for (std::size_t count = 1; count <= 8; ++count) {
+        Elements longer = from, shorter = from;
+        for (Elements* to : {&longer, &shorter}) to->at(1)[1] += 1, to->at(38)[1] -= 1;
+        longer.insert(longer.begin() + 20, count, {777, 50});
+        shorter.erase(shorter.begin() + 20, shorter.begin() + 20 + static_cast<std::ptrdiff_t>(count));
+        EXPECT_LE(coder.bits(items, from, longer), 33 + 20 + count * fresh_bits) << count;
+        EXPECT_LE(coder.bits(items, from, shorter), 33 + 25u) << count;
+    }
+}
+
 // An element becomes equal to another one of the baseline, from which it differs by little.
 TEST(Part, AChangeInPlaceIsPreferredToACopyThatCostsMore) {
     PartCoder coder;

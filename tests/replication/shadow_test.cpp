@@ -395,6 +395,28 @@ TEST_F(Shadows, KnowTheirHistoryWhateverTheFirstTick) {
     }
 }
 
+TEST_F(Shadows, DoNotRememberWhatTheyForgotWhenTheHistoryGrows) {
+    Tick tick = 0;
+    const auto update = [&] {
+        world.set(early, at(static_cast<float>(++tick % 50)));
+        shadow.update(tick);
+    };
+    while (tick < 40) update();
+    EXPECT_EQ(shadow.horizon(), 30u);
+    shadow.set_history(25);
+    for (; tick < 55; update()) {
+        EXPECT_EQ(shadow.horizon(), 30u);
+        EXPECT_FALSE(shadow.at(early, 28));
+        EXPECT_EQ(shadow.at(early, 31)->tick, 31u);
+    }
+    while (tick < 60) update();
+    EXPECT_EQ(shadow.horizon(), 35u);
+    shadow.set_history(5);
+    update();
+    EXPECT_EQ(shadow.horizon(), 56u);
+    EXPECT_FALSE(shadow.at(early, 50));
+}
+
 TEST_F(Shadows, LeaveNothingInAClosedEntry) {
     const ecs::Entity member = world.spawn(Replicated{}, at(1), Cluster{5});
     shadow.update(1);
