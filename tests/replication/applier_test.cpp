@@ -311,12 +311,16 @@ TEST(Applier, Rule08ADespawnRecordOfAnyReasonDestroysTheReplica) {
         const ecs::Entity entity = pair.spawn(at(1)), aimer = pair.spawn(sim::Aim{entity, 1});
         pair.exchange();
         const ecs::Entity replica = pair.replica(entity);
+        Despawn heard = Despawn::frozen;
+        ecs::Hook hook = pair.mirror.on_remove<Replica>(
+            [&](ecs::World&, ecs::Entity, const Replica& ended) { heard = ended.reason; });
         RecordHeader header{0, RecordKind::despawn};
         header.reason = reason;
         const auto payload = payload_of(pair.schema, pair.sender.tick() + 1, {{header, {}, {}}});
         EXPECT_EQ(pair.receiver.receive(900, payload), Receiver::Verdict::accepted);
         pair.receiver.apply();
         EXPECT_FALSE(pair.mirror.is_alive(replica));
+        EXPECT_EQ(heard, reason == Despawn::destroyed ? Despawn::destroyed : Despawn::left);
         EXPECT_EQ(pair.receiver.entity(pair.sender.net_id(entity)), ecs::Entity{});
         EXPECT_EQ(pair.on_client<sim::Aim>(aimer).target, ecs::Entity{});
         EXPECT_TRUE(pair.receiver.is_consistent());

@@ -104,6 +104,31 @@ TEST(Decoder, Rule04AnOvertakenDeltaWithoutItsBaselineRequestsNothing) {
     EXPECT_EQ(pair.receiver.rebases().size(), 1u);
 }
 
+// A full record of a slot whose replica has a newer version.
+TEST(Decoder, Rule31AnOvertakenFullRecordIsABaselineOfItsOwnEntityOnly) {
+    for (const bool is_same_entity : {true, false}) {
+        Pair pair;
+        const ecs::Entity entity = pair.spawn(at(1)), other = pair.spawn(at(2));
+        pair.tick();
+        const Image first = image_of(pair, entity), second = image_of(pair, other);
+        const NetId shown = 5, late = is_same_entity ? shown : 4;
+        const auto full = [&](Tick tick, NetId net_id, const Image& image) {
+            return payload_of(pair.schema, tick, {{{0, RecordKind::full, 0, net_id}, {}, image}});
+        };
+        EXPECT_EQ(pair.receiver.receive(1, full(5, shown, second)), Verdict::accepted);
+        EXPECT_EQ(pair.receiver.receive(3, full(20, shown, second)), Verdict::accepted);
+        EXPECT_EQ(pair.receiver.receive(2, full(10, late, first)), Verdict::accepted);
+        EXPECT_EQ(pair.receiver.at(shown, 15)->tick, is_same_entity ? 10u : 5u);
+        EXPECT_EQ(pair.receiver.at(shown, 20)->tick, 20u);
+        EXPECT_FALSE(!is_same_entity && pair.receiver.at(late, 20));
+        const auto delta = payload_of(pair.schema, 30, {{{0, RecordKind::delta, 10, 0}, first, second}});
+        EXPECT_EQ(pair.receiver.receive(4, delta), is_same_entity ? Verdict::accepted : Verdict::refused);
+        EXPECT_TRUE(pair.receiver.is_consistent());
+        pair.receiver.apply();
+        EXPECT_EQ(pair.mirror.get<Position>(pair.receiver.entity(shown)).x, 2);
+    }
+}
+
 TEST(Decoder, Rule04ARebaseEndsTheRefusals) {
     Pair pair({}, {.max_versions = 4});
     const ecs::Entity entity = pair.spawn(at(1));

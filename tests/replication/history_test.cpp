@@ -117,6 +117,32 @@ TEST(VersionPool, TakesFewBytesBesideTheWords) {
     EXPECT_EQ(shape->versions, 0u);
 }
 
+TEST(VersionPool, TakesTwelveBytesBesideTheWordsAndFourMoreIfThereAreParts) {
+    const Schema schema = game_schema();
+    ShapeTable shapes(schema);
+    const ComponentIndex position = static_cast<ComponentIndex>(schema.find<sim::Position>());
+    const Shape* const shape = shapes.shape({&position, 1});
+    ASSERT_EQ(shape->lane_words, 3u);
+    for (const std::size_t parts : {0u, 2u}) {
+        VersionPool pool;
+        History history;
+        for (Tick tick = 1; tick <= 64; ++tick) history.push(tick, Image{shape, Words(3 + parts, 1)}, pool);
+        EXPECT_EQ(pool.bytes_in_use(), 64 * (12 + (3 + parts) * 4 + (parts != 0 ? 4 : 0)));
+        history.clear();
+    }
+}
+
+TEST(VersionPool, FillsItsMemoryBeforeItAllocatesMore) {
+    VersionPool pool;
+    std::vector<History> histories(8'000);
+    histories[0].push(1, Image{nullptr, Words(8, 5)}, pool);
+    const Words words(16, 5);
+    const std::size_t before = test::allocations();
+    for (History& history : histories) history.push(2, Image{nullptr, words}, pool);
+    EXPECT_EQ(test::allocations(), before) << "23 words each, of a megabyte";
+    for (History& history : histories) history.clear();
+}
+
 TEST(VersionPool, GivesTheImagesOfSeveralShapesBack) {
     const Schema schema = game_schema();
     ShapeTable shapes(schema);
@@ -196,6 +222,40 @@ TEST(History, DropReplacedKeepsTheNamedVersionAndTheOneValidAtTheTick) {
     EXPECT_EQ(gaps.ticks(), (std::vector<Tick>{20, 30})) << "version 20 is valid until 30";
     gaps.list.drop_replaced(99, 99);
     EXPECT_EQ(gaps.ticks(), (std::vector<Tick>{30})) << "the newest stays";
+}
+
+TEST(History, DropReplacedDropsWhatAllClassesThatSeeItHaveReplaced) {
+    const ViewClasses owner{1}, other{2}, both{3};
+    struct Case {
+        ViewClasses first, second, third;
+        std::vector<Tick> left;  // after drop_replaced() at the third tick
+    };
+    const Case cases[] = {
+        {owner, owner, owner, {3}},       {owner, owner, other, {2, 3}},
+        {owner, other, owner, {2, 3}},    {both, owner, other, {2, 3}},
+        {both, owner, owner, {1, 3}},     {to_everyone(), owner, other, {1, 2, 3}},
+        {both, both, to_everyone(), {3}}, {owner, both, other, {2, 3}},
+    };
+    for (const Case& one : cases) {
+        List l;
+        const std::uint32_t words[] = {1, 2, 3};
+        l.list.push({1, Image{nullptr, {&words[0], 1}}, one.first}, l.pool);
+        l.list.push({2, Image{nullptr, {&words[1], 1}}, one.second}, l.pool);
+        l.list.drop_replaced(1, 2);
+        EXPECT_EQ(l.ticks(), (std::vector<Tick>{1, 2})) << "not replaced yet";
+        const bool replaces = (one.first.bits & ~one.second.bits) == 0;
+        l.list.push({3, Image{nullptr, {&words[2], 1}}, one.third}, l.pool);
+        l.list.drop_replaced(2, 3);
+        EXPECT_EQ(l.ticks(), replaces ? (std::vector<Tick>{2, 3}) : (std::vector<Tick>{1, 2, 3}));
+        l.list.drop_replaced(3, 3);
+        EXPECT_EQ(l.ticks(), one.left);
+    }
+    List two;
+    const std::uint32_t words[] = {1, 2};
+    two.list.push({1, Image{nullptr, {&words[0], 1}}, owner}, two.pool);
+    two.list.push({2, Image{nullptr, {&words[1], 1}}, owner}, two.pool);
+    two.list.drop_replaced(5, 2);
+    EXPECT_EQ(two.ticks(), (std::vector<Tick>{2}));
 }
 
 TEST(History, MatchesADequeAcrossTheTickWraparound) {

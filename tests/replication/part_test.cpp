@@ -351,6 +351,18 @@ TEST(Part, ARunOfCopiesIsOneEditThoughItsElementsOccurBefore) {
     EXPECT_EQ(coder.bits(items, from, to), 1 + golomb_bits(40, 3) + 4 + golomb_bits(9, 0) + 6 + 1);
 }
 
+// The difference to the old element has a longer code than the new element.
+TEST(Part, AnElementThatCostsLessInFullIsSentInFull) {
+    PartCoder coder;
+    const std::size_t items = coder.find("items");
+    Elements from = forty_items(), to;
+    from[3] = from[36] = {60'000, 200};
+    to = from;
+    to[3] = to[36] = {1, 200};
+    const std::size_t fresh_bits = coder.full_bits(items, {{1, 200}}) - golomb_bits(1, 3);
+    EXPECT_LE(coder.bits(items, from, to), 2 * (fresh_bits + 16));
+}
+
 TEST(Part, TextsOfUsualChangesTakeAtMostOneBitMore) {
     PartCoder coder;
     const std::size_t text = coder.find("text");
@@ -431,6 +443,27 @@ TEST(Part, EditsThatDoNotFitAreRefused) {
     EXPECT_FALSE(is_read(5, PartLies().edit(0, fresh, 0xffffffff)));
     // One fresh element, then one erased: never more than 64 at the end.
     EXPECT_TRUE(is_read(64, PartLies().edit(0, fresh, 0).bits(0, 13).edit(0, erase, 0)));
+}
+
+TEST(Part, LengthsThatDoNotFitTakeNoMemory) {
+    PartCoder coder;
+    const std::size_t items = coder.find("items");
+    const std::vector<std::uint32_t> old = PartCoder::words_of({{1, 1}, {2, 2}});
+    const std::initializer_list<bool> fresh{true, false, false, false}, copy{true, false, true, false};
+    BitWriter splice;
+    splice.write(0b10, 2);  // the same components; changed
+    splice.write_bool(false);
+    splice.write_golomb(0, 3);
+    splice.write_golomb(0, 1);
+    splice.write_golomb(1'000'000, 3);
+    splice.write(0, 64);
+    for (const std::vector<std::byte>& bytes : {PartLies().edit(0, fresh, 999'999).end(),
+                                                PartLies().edit(0, copy, 999'999).end(), bytes_of(splice)}) {
+        BitReader in(bytes);
+        std::vector<std::uint32_t> words;
+        EXPECT_EQ(read_image(coder.shapes, {coder.shape(items), old}, in, words), nullptr);
+        EXPECT_LT(words.capacity(), 1'000u);
+    }
 }
 
 TEST(Part, CopiesAreOfTheBaselineAsItWas) {

@@ -37,6 +37,73 @@ TEST_F(Shadows, FindEntitiesThatHadTheTagBefore) {
     ASSERT_EQ(shadow.opened().size(), 1u);
     EXPECT_EQ(shadow.net_id(early), 1u);
     EXPECT_EQ(shadow.open_count(), 1u);
+    EXPECT_EQ(shadow.refused_keys(), 0u);
+}
+
+TEST_F(Shadows, FindTheEntityOfANetId) {
+    EXPECT_FALSE(shadow.entity_of(1));
+    shadow.update(1);
+    const NetId net_id = shadow.net_id(early);
+    EXPECT_EQ(shadow.entity_of(net_id), early);
+    for (const NetId unknown : {NetId{0}, net_id + 1, NetId{0xffff'ffff}})
+        EXPECT_FALSE(shadow.entity_of(unknown)) << unknown;
+    world.destroy(early);
+    EXPECT_EQ(shadow.entity_of(net_id), ecs::Entity{}) << "dead, also before the next update()";
+    shadow.update(2);
+    EXPECT_EQ(shadow.entity_of(net_id), ecs::Entity{});
+}
+
+TEST_F(Shadows, TellOnceWhichEntitiesMovedToAnotherCluster) {
+    const ecs::Entity other = world.spawn(Replicated{}, at(1), Cluster{5});
+    using Moved = std::vector<std::uint32_t>;
+    Tick tick = 0;
+    const auto moved = [&] {
+        shadow.update(++tick);
+        return Moved(shadow.moved().begin(), shadow.moved().end());
+    };
+    EXPECT_EQ(moved(), Moved{}) << "new entities";
+    const Moved one{shadow.index_of(early)}, two{shadow.index_of(other)};
+    world.set(early, Cluster{5});
+    EXPECT_EQ(moved(), one) << "came to a cluster";
+    EXPECT_EQ(moved(), Moved{});
+    world.set(other, Cluster{5});
+    world.set(early, at(3));
+    EXPECT_EQ(moved(), Moved{}) << "the same cluster, and another change";
+    world.set(other, Cluster{6});
+    EXPECT_EQ(moved(), two) << "another cluster";
+    world.remove<Cluster>(early);
+    EXPECT_EQ(moved(), one) << "left its cluster";
+    EXPECT_EQ(shadow[one[0]].cluster, std::nullopt);
+    world.destroy(other);
+    EXPECT_EQ(moved(), Moved{});
+}
+
+TEST_F(Shadows, KeepAnEntityWhoseTagComesBackInTheSameTick) {
+    shadow.update(1);
+    const NetId net_id = shadow.net_id(early);
+    world.remove<Replicated>(early);
+    world.add<Replicated>(early);
+    shadow.update(2);
+    EXPECT_TRUE(shadow.opened().empty() && shadow.closed().empty() && shadow.changed().empty());
+    EXPECT_EQ(shadow.net_id(early), net_id);
+}
+
+struct Weather {
+    int wind = 0;
+};
+
+TEST(Shadow, GivesTheSingletonsOfItsSchemaTheTag) {
+    Schema schema;
+    schema.singleton<Weather>("weather");
+    ASSERT_EQ(schema.error(), "");
+    ecs::World world;
+    Shadow shadow(world, schema, 10);
+    shadow.update(1);
+    EXPECT_EQ(shadow.open_count(), 0u) << "there is none yet";
+    world.set_singleton(Weather{3});
+    shadow.update(2);
+    ASSERT_EQ(shadow.open_count(), 1u);
+    EXPECT_EQ(shadow[0].versions.newest()->image.shape->components.size(), 1u);
 }
 
 TEST_F(Shadows, DoNotChangeInAnIdleWorld) {
@@ -225,12 +292,32 @@ TEST_F(Shadows, ForgetTheReferencesThatAnEntityHadBefore) {
     EXPECT_TRUE(shadow.is_consistent());
 }
 
+TEST_F(Shadows, AllocateNothingForATargetThatComesAndGoes) {
+    const ecs::Entity target = world.spawn(at(1));
+    for (int i = 0; i < 4; ++i) world.spawn(Replicated{}, Aim{target, 1});
+    std::size_t allocations = 0;
+    for (Tick tick = 1; tick < 6'000; ++tick) {
+        if (tick == 500) allocations = test::allocations();
+        if (tick % 2 == 0) {
+            world.add<Replicated>(target);
+        } else {
+            world.remove<Replicated>(target);
+        }
+        shadow.update(tick);
+    }
+    EXPECT_EQ(test::allocations(), allocations);
+    EXPECT_TRUE(shadow.is_consistent());
+}
+
 TEST_F(Shadows, CountStringsThatTheyCut) {
     shadow.update(1);
     world.set(early, Name{std::string(100, 'a')});
     shadow.update(2);
     EXPECT_EQ(shadow.misfits().cut, 1u);
     EXPECT_EQ(newest(early).values.size(), 1u + 3 + 1 + 1 + sim::kMaxName);
+    world.set(early, at(5));
+    shadow.update(3);
+    EXPECT_EQ(shadow.misfits().cut, 1u) << "only what changed is quantised";
 }
 
 struct Cargo {
@@ -352,6 +439,41 @@ TEST(Shadow, Rule11AnEntityWithinTheLimitIsNotTooLargeHoweverManyWordsItHas) {
         EXPECT_TRUE(shadow.too_large().empty()) << "it did not become too large now";
         EXPECT_EQ(shadow.too_large_count(), is_heavy ? 1u : 0u) << tick;
     }
+    world.set(ship, Cargo{heavy});
+    world.set(ship, Hold{heavy});
+    shadow.update(++tick);
+    EXPECT_EQ(shadow.too_large_count(), 1u);
+    world.set(ship, Cargo{{1, 2}});
+    world.set(ship, Hold{});
+    shadow.update(++tick);
+    EXPECT_EQ(shadow.too_large_count(), 0u) << "now it is far below the limit";
+    EXPECT_EQ(shadow[0].versions.newest()->tick, tick);
+}
+
+TEST(Shadow, Rule11TheLimitIsExact) {
+    Schema schema;
+    schema.component<Label>("label", field(&Label::text, max_length(20'000)));
+    schema.component<Cargo>("cargo", field(&Cargo::crates, max_length(5'000)));
+    ecs::World world;
+    const std::vector<std::uint32_t> crates(2'500, 0x9999'9999u);
+    const ecs::Entity ship = world.spawn(Replicated{}, Cargo{crates}, Label{});
+    Shadow shadow(world, schema, 10);
+    Tick tick = 0;
+    bool was_too_large = false;
+    for (std::size_t size = 18'000; size < 19'000 && !was_too_large; ++size) {
+        world.set(ship, Label{std::string(size, 'x')});
+        shadow.update(++tick);
+        was_too_large = !shadow.too_large().empty();
+        const std::size_t bytes = (measure_image(schema, {}, shadow[0].versions.newest()->image) + 7) / 8;
+        if (was_too_large) {
+            EXPECT_EQ(bytes, kMaxEntityBytes) << "one letter more does not fit";
+            EXPECT_EQ(shadow.too_large()[0].bytes, kMaxEntityBytes + 1);
+        } else {
+            ASSERT_EQ(shadow[0].versions.newest()->tick, tick);
+            ASSERT_LE(bytes, kMaxEntityBytes);
+        }
+    }
+    EXPECT_TRUE(was_too_large);
 }
 
 // Goal: for_each_forgotten() names exactly the entries of which the next update() drops versions.
@@ -429,6 +551,7 @@ TEST_F(Shadows, LeaveNothingInAClosedEntry) {
     EXPECT_EQ(shadow[index].cluster, std::nullopt);
     EXPECT_TRUE(shadow[index].versions.empty());
     EXPECT_EQ(shadow[index].reason, Despawn::destroyed);
+    EXPECT_EQ(shadow.too_large_count(), 0u);
 }
 
 TEST_F(Shadows, KnowTheStateOfAnEntityAtATick) {

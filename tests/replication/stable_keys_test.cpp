@@ -407,19 +407,29 @@ TEST(StableKeys, Rule27AKeyCanPassToAnotherEntityInOneTick) {
 }
 
 TEST(StableKeys, AnAssignedKeyIsFreeWhenItsEntityDiesBeforeTheTick) {
-    KeyPair pair;
-    const ecs::Entity first = pair.spawn_door(1);
-    EXPECT_EQ(pair.sender.assign_net_id(first), kDoorId);
-    pair.world.destroy(first);
-    const ecs::Entity second = pair.spawn_door(2);
-    EXPECT_EQ(pair.sender.assign_net_id(second), kDoorId);
-    pair.world.remove<Replicated>(second);
-    const ecs::Entity third = pair.spawn_door(3);
-    pair.exchange();
-    EXPECT_EQ(pair.sender.net_id(third), kDoorId);
-    EXPECT_EQ(pair.on_client<Position>(third).x, 3);
-    EXPECT_EQ(pair.receiver.entity_count(), 1u);
-    EXPECT_TRUE(pair.sender.is_consistent());
+    for (const int earlier : {0, 3}) {
+        KeyPair pair;
+        for (int i = 0; i < earlier; ++i) {  // their entries are used again
+            const ecs::Entity brief = pair.spawn(at(1));
+            pair.exchange();
+            pair.world.destroy(brief);
+            pair.exchange();
+        }
+        pair.exchange();
+        const ecs::Entity first = pair.spawn_door(1);
+        EXPECT_EQ(pair.sender.assign_net_id(first), kDoorId);
+        pair.world.destroy(first);
+        const ecs::Entity second = pair.spawn_door(2);
+        EXPECT_EQ(pair.sender.assign_net_id(second), kDoorId);
+        pair.world.remove<Replicated>(second);
+        const ecs::Entity third = pair.spawn_door(3);
+        pair.exchange();
+        EXPECT_EQ(pair.sender.net_id(third), kDoorId);
+        EXPECT_EQ(pair.on_client<Position>(third).x, 3);
+        EXPECT_EQ(pair.receiver.entity_count(), 1u);
+        EXPECT_EQ(pair.sender.shadow().open_count(), 1u);
+        EXPECT_TRUE(pair.sender.is_consistent());
+    }
 }
 
 TEST(StableKeys, TheOwnerOfAnEntityDoesNotOwnTheNextOneWithItsKey) {

@@ -151,6 +151,19 @@ TEST(StateHeader, TheAnchorDistanceOfExtensionsIsRefused) {
     }
 }
 
+TEST(StateHeader, AnAnchorThatIsThePacketItselfIsRefused) {
+    for (const std::uint32_t distance_minus_1 : {0u, 254u, 255u, 0xfffffffeu, 0xffffffffu}) {
+        BitWriter out;
+        out.write_bool(true);
+        out.write_golomb(distance_minus_1, 2);
+        out.write(0, 64);
+        const auto bytes = bytes_of(out);
+        BitReader in(bytes);
+        read_state_header(in);
+        EXPECT_EQ(in.ok(), distance_minus_1 < kMaxPacketDistance) << distance_minus_1;
+    }
+}
+
 TEST(StateHeader, AnAnchorAsOldAsItIsFarTakesOneBitForItsAge) {
     for (const std::uint32_t distance : {1u, 4u, kMaxPacketDistance}) {
         StateHeader header;
