@@ -37,14 +37,10 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
     });
 }
 
-Shadow::~Shadow() {
-    for (Entry& entry : entries_) entry.versions.clear();
-}
-
 /// Returns the index of the entity's open entry, or kNone.
 std::uint32_t Shadow::find(ecs::Entity entity) const {
     const std::uint32_t index = ids_.find(entity);
-    return index != kNone && index < entries_.size() && entries_[index].entity ? index : kNone;
+    return index < entries_.size() && entries_[index].entity ? index : kNone;
 }
 
 std::optional<Version> Shadow::at(ecs::Entity entity, Tick tick) const {
@@ -278,7 +274,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         if (!everything && !binding_.loses_whole(before, now)) return;
         now = {binding_.shapes().shape({}), {}};
     }
-    if (!everything && now == before) return;
+    if (now == before) return;
     if (everything) {
         entry.versions.push(tick_, now, pool_);
     } else {

@@ -41,7 +41,6 @@ public:
     /// shadow. The first update() also opens entries for the entities that have the tag already. `tag`: the
     /// tag of the entities that replicate, which must not be in the schema; null: Replicated.
     Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks, ecs::ComponentId tag = {});
-    ~Shadow();
     Shadow(const Shadow&) = delete;
     Shadow& operator=(const Shadow&) = delete;
 
