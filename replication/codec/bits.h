@@ -129,9 +129,7 @@ private:
 
     bool take(unsigned bits) {
         position_ += bits;
-        if (position_ <= end_) return true;
-        fail();
-        return false;
+        return position_ <= end_;
     }
     [[gnu::noinline]] std::uint32_t read_escaped(unsigned k);
 
