@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <optional>
 #include <span>
@@ -284,6 +285,255 @@ TEST(Mixer, ShownByCallsTheFunctionOfTheGameWithBothValues) {
     mixer.mix(0, {{shape, a}, {shape, b}, 0.25f}, nobody, &shown);
     EXPECT_FLOAT_EQ(shown.power, 120.25f);
     EXPECT_EQ(shown.text, "one-two");
+}
+
+struct Tow {
+    static constexpr auto relation = ecs::exclusive;
+};
+struct Debt {
+    static constexpr auto relation = ecs::destroy_with_target;
+};
+
+struct Rope {
+    static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
+};
+
+TEST(Mixer, OnlyTargetsOfExclusiveRelationsThatDestroyTheSourceAreJourneys) {
+    Schema schema;
+    schema.component<Height>("height", linear());
+    schema.pair<Tow>("tow");
+    schema.pair<Mast>("mast");
+    schema.pair<Debt>("debt");
+    schema.pair<Rope>("rope");
+    ASSERT_EQ(schema.error(), "");
+    using Targets = std::map<std::size_t, std::uint32_t>;  // net id by component; 0: none
+    const std::size_t tow = schema.find<Tow>(), mast = schema.find<Mast>(), debt = schema.find<Debt>(),
+                      rope = schema.find<Rope>();
+    const auto height = static_cast<ComponentIndex>(schema.find<Height>());
+    std::vector<ComponentIndex> components{height};
+    for (const std::size_t relation : {tow, mast, debt, rope})
+        components.push_back(static_cast<ComponentIndex>(relation));
+    std::ranges::sort(components);
+    ShapeTable shapes(schema);
+    const Shape* const shape = shapes.shape(components);
+    const auto words_of = [](float metres, const Targets& targets) {
+        std::vector<std::uint32_t> words{std::bit_cast<std::uint32_t>(metres)};
+        for (const auto& [relation, target] : targets) {
+            words.push_back(target != 0);
+            if (target != 0) words.push_back(target);
+        }
+        return words;
+    };
+    const Mixer mixer(schema);
+    NoEntities nobody;
+    const auto is_mixed = [&](const Targets& from, const Targets& to) {
+        const std::vector<std::uint32_t> a = words_of(0, from), b = words_of(8, to);
+        Height shown{-1};
+        mixer.mix(height, {Image{shape, a}, Image{shape, b}, 0.25f}, nobody, &shown);
+        EXPECT_TRUE(shown.metres == 2 || shown.metres == -1);
+        return shown.metres == 2;
+    };
+    const auto with = [](Targets targets, std::size_t relation, std::uint32_t target) {
+        targets[relation] = target;
+        return targets;
+    };
+    const Targets before{{tow, 5}, {mast, 6}, {debt, 7}, {rope, 8}};
+    EXPECT_TRUE(is_mixed(before, before));
+    EXPECT_TRUE(is_mixed(before, with(before, tow, 9))) << "exclusive only";
+    EXPECT_TRUE(is_mixed(before, with(before, debt, 9))) << "only destroyed with its target";
+    for (const std::size_t relation : {mast, rope}) {
+        EXPECT_FALSE(is_mixed(before, with(before, relation, 9)));
+        EXPECT_FALSE(is_mixed(before, with(before, relation, 0)));
+        EXPECT_FALSE(is_mixed(with(before, relation, 0), before));
+    }
+    EXPECT_FALSE(is_mixed(before, with(with(before, mast, 8), rope, 6))) << "exchanged";
+    EXPECT_FALSE(is_mixed(with(before, rope, 0), with(with(before, mast, 0), rope, 6)));
+}
+
+TEST(Mixer, AComponentThatOneVersionLacksIsShownUnchanged) {
+    Journey journey;
+    const Shape* const mast = journey.shapes.shape(std::vector<ComponentIndex>{1});
+    const auto height = static_cast<ComponentIndex>(journey.schema.find<Height>());
+    const std::vector<std::uint32_t> with = Journey::words_of(8, {7}), without{1, 7, 3};
+    const auto image = [&](const Shape* shape, const std::vector<std::uint32_t>& words) {
+        return Image{shape, std::span(words).first(words.size() - 1)};
+    };
+    Height shown{-1};
+    journey.mixer.mix(height, {image(mast, without), image(journey.shape, with), 0.25f}, journey.nobody,
+                      &shown);
+    EXPECT_EQ(shown.metres, -1);
+    journey.mixer.mix(height, {image(journey.shape, with), image(mast, without), 0.25f}, journey.nobody,
+                      &shown);
+    EXPECT_EQ(shown.metres, -1);
+}
+
+TEST(Mixer, AVersionWithoutPairsHasNoTarget) {
+    Journey journey;
+    const Shape* const alone = journey.shapes.shape(std::vector<ComponentIndex>{0});
+    const std::vector<std::uint32_t> words{std::bit_cast<std::uint32_t>(0.0f)};
+    const std::vector<std::uint32_t> none = Journey::words_of(8, {}), some = Journey::words_of(8, {7});
+    const auto mixed = [&](const std::vector<std::uint32_t>& to) {
+        Height height{-1};
+        journey.mixer.mix(
+            static_cast<ComponentIndex>(journey.schema.find<Height>()),
+            {Image{alone, words}, Image{journey.shape, std::span(to).first(to.size() - 1)}, 0.25f},
+            journey.nobody, &height);
+        return height.metres;
+    };
+    EXPECT_FLOAT_EQ(mixed(none), 2);
+    EXPECT_FLOAT_EQ(mixed(some), -1);
+}
+
+TEST(Mixer, AGapIsLongerThanTwoIntervals) {
+    Times times;
+    times.around.shown = times.version(1, 100);
+    const auto is_gap = [&](float mean_gap, Tick next) {
+        times.around.mean_gap = mean_gap;
+        times.around.next = times.version(2, next);
+        return times.mixer.is_gap(times.around);
+    };
+    EXPECT_FALSE(is_gap(4, 108));
+    EXPECT_TRUE(is_gap(4, 109));
+    EXPECT_FALSE(is_gap(0, 102)) << "unknown: a tick";
+    EXPECT_TRUE(is_gap(0, 103));
+    EXPECT_FALSE(is_gap(1, 102));
+    EXPECT_TRUE(is_gap(1.25f, 103));
+    EXPECT_FLOAT_EQ(times.mixer.most_extrapolated(), 5) << "100 ms";
+}
+
+struct Arm {
+    Attitude shoulder, elbow;
+};
+
+TEST(Mixer, ARotationThatDoesNotChangeAndTheSecondOneOfAComponentAreMixedToo) {
+    Schema schema;
+    schema.component<Arm>("arm", slerp());
+    ASSERT_EQ(schema.error(), "");
+    ShapeTable shapes(schema);
+    const Shape* const shape = shapes.shape(std::vector<ComponentIndex>{0});
+    const Mixer mixer(schema);
+    NoEntities nobody;
+    const auto words_of = [&](const Arm& arm) {
+        const ComponentLayout& layout = schema.components()[0].layout;
+        std::vector<std::uint32_t> lanes(layout.lanes().size()), parts;
+        ComponentLayout::Misfits misfits;
+        layout.quantise(&arm, nobody, lanes.data(), parts, misfits);
+        return lanes;
+    };
+    const double half = std::sqrt(0.5);
+    const std::vector<std::uint32_t> a = words_of({{0, 1, 0, 0}, {0, 0, 0, 1}}),
+                                     b = words_of({{0, 1, 0, 0}, {0, 0, half, half}});
+    Arm shown{{half, 0, 0, half}, {half, 0, 0, half}};
+    mixer.mix(0, {Image{shape, a}, Image{shape, b}, 0.5f}, nobody, &shown);
+    EXPECT_NEAR(shown.shoulder.x, 0, 1e-9);
+    EXPECT_NEAR(shown.shoulder.y, 1, 1e-9);
+    EXPECT_NEAR(shown.shoulder.w, 0, 1e-9);
+    const double eighth = std::numbers::pi / 8;
+    EXPECT_NEAR(shown.elbow.x, 0, 1e-9);
+    EXPECT_NEAR(shown.elbow.z, std::sin(eighth), 1e-9);
+    EXPECT_NEAR(shown.elbow.w, std::cos(eighth), 1e-9);
+}
+
+TEST(Mixer, ADirectionOrRotationWithoutALengthBetweenTwoValuesIsLeft) {
+    Values values;
+    const Heading3 mixed = values.mix<Heading3>({1, 0, 0}, {-1, 0, 0}, 0.5f, {});
+    EXPECT_NEAR(std::hypot(mixed.x, mixed.y, mixed.z), 0, 1e-3f) << "not NaN";
+    Attitude attitude{0, 0, 0, 1};
+    const Attitude before{0, 0, 0, 0};
+    Attitude nothing{0, 0, 0, 0};
+    const auto index = static_cast<ComponentIndex>(values.schema.find<Attitude>());
+    values.mixer.blend(index, std::as_bytes(std::span(&before, 1)), 0.5f, &nothing);
+    EXPECT_EQ(nothing.w, 0);
+    values.mixer.blend(index, std::as_bytes(std::span(&before, 1)), 0.5f, &attitude);
+    EXPECT_NEAR(attitude.w, 1, 1e-9);
+}
+
+struct Wind {
+    double gusts[2] = {};
+    std::int32_t days = 0;
+    float mean[2] = {};
+    float from[3] = {};
+};
+
+TEST(Mixer, NumbersAreTheFloatsAndDoublesInTheOrderOfTheFields) {
+    Schema schema;
+    schema.component<Wind>("wind", linear(), field(&Wind::from, unit_vector(10)));
+    ASSERT_EQ(schema.error(), "");
+    const Numbers numbers(schema.components()[0].layout);
+    Wind wind{{1.5, 2.5}, 3, {4.5f, 5.5f}, {6.5f, 7.5f, 8.5f}};
+    std::vector<double> loaded;
+    for (const Number& number : numbers.all) loaded.push_back(number.load(&wind));
+    EXPECT_EQ(loaded, (std::vector<double>{1.5, 2.5, 4.5, 5.5, 6.5, 7.5, 8.5}));
+    EXPECT_EQ(numbers.directions, std::vector<std::size_t>{4});
+    numbers.all[1].store(&wind, 20);
+    numbers.all[3].store(&wind, 50);
+    EXPECT_EQ(wind.gusts[1], 20);
+    EXPECT_EQ(wind.mean[1], 50);
+    EXPECT_EQ(wind.days, 3);
+    EXPECT_EQ(wind.from[0], 6.5f);
+}
+
+struct Echo {
+    float power = 0;
+    std::string text;
+};
+
+Echo mix_echoes(const Echo& from, const Echo& to, float) {
+    return {from.power - to.power, to.text + from.text};
+}
+
+TEST(Mixer, ShownByGetsItsComponentAmongOthers) {
+    Schema schema;
+    schema.component<Signal>("signal", shown_by(mix_signals));
+    schema.component<Echo>("echo", shown_by(mix_echoes));
+    ASSERT_EQ(schema.error(), "");
+    const auto signal = static_cast<ComponentIndex>(schema.find<Signal>()),
+               echo = static_cast<ComponentIndex>(schema.find<Echo>());
+    ShapeTable shapes(schema);
+    NoEntities nobody;
+    const Shape* const shape =
+        shapes.shape(std::vector<ComponentIndex>{std::min(signal, echo), std::max(signal, echo)});
+    const auto words_of = [&](const Signal& a, const Echo& b) {
+        std::vector<std::uint32_t> words, all_parts;
+        for (const ComponentIndex component : shape->components) {
+            const ComponentLayout& layout = schema.components()[component].layout;
+            std::vector<std::uint32_t> lanes(layout.lanes().size()), parts;
+            ComponentLayout::Misfits misfits;
+            const void* const value = component == signal ? static_cast<const void*>(&a) : &b;
+            layout.quantise(value, nobody, lanes.data(), parts, misfits);
+            words.insert(words.end(), lanes.begin(), lanes.end());
+            all_parts.insert(all_parts.end(), parts.begin(), parts.end());
+        }
+        words.insert(words.end(), all_parts.begin(), all_parts.end());
+        return words;
+    };
+    const std::vector<std::uint32_t> a = words_of({1, "one"}, {5, "five"}),
+                                     b = words_of({2, "two"}, {3, "three"});
+    const Mixer mixer(schema);
+    Signal signal_shown;
+    mixer.mix(signal, {{shape, a}, {shape, b}, 0.5f}, nobody, &signal_shown);
+    EXPECT_FLOAT_EQ(signal_shown.power, 120.5f);
+    EXPECT_EQ(signal_shown.text, "one-two");
+    Echo echo_shown;
+    mixer.mix(echo, {{shape, a}, {shape, b}, 0.5f}, nobody, &echo_shown);
+    EXPECT_FLOAT_EQ(echo_shown.power, 2);
+    EXPECT_EQ(echo_shown.text, "threefive");
+}
+
+TEST(Mixer, KnowsWhichComponentsHaveADisplay) {
+    Schema schema;
+    schema.component<Depth>("depth");
+    const Mixer none(schema);
+    EXPECT_FALSE(none.is_needed());
+    ComponentIndex component = 9;
+    EXPECT_FALSE(none.shows(&detail::type_address<Depth>, component));
+    EXPECT_EQ(component, 9);
+    schema.component<Height>("height", linear());
+    const Mixer one(schema);
+    EXPECT_TRUE(one.is_needed());
+    EXPECT_FALSE(one.shows(&detail::type_address<Depth>, component));
+    EXPECT_TRUE(one.shows(&detail::type_address<Height>, component));
+    EXPECT_EQ(component, schema.find<Height>());
 }
 
 }  // namespace
