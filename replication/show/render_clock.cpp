@@ -21,8 +21,7 @@ RenderClock::RenderClock(std::uint32_t tick_us) : tick_us_(tick_us) {
 }
 
 void RenderClock::receive(Tick tick, net::Time arrival, bool is_gapless) {
-    const bool is_first = !is_started_;
-    if (is_first) {
+    if (!is_started_) {
         is_started_ = true;
         epoch_ = updated_ = arrival;
         first_ = tick;
@@ -33,9 +32,9 @@ void RenderClock::receive(Tick tick, net::Time arrival, bool is_gapless) {
     const double lead_before = lead_us_;
     add_lead(static_cast<double>(number) * tick_us_ - static_cast<double>(arrival_us), arrival_us);
     // After a pause of this client or of the path, earlier measurements are useless.
-    const bool is_restart = is_first || std::abs(lead_us_ - lead_before) > kLargeErrorUs;
+    const bool is_restart = std::abs(lead_us_ - lead_before) > kLargeErrorUs;
     if (is_restart) need_count_ = 0;
-    if (is_first || number <= newest_) return;
+    if (number <= newest_) return;
     double gap = static_cast<double>(number - newest_);
     newest_ = number;
     if (is_gapless) {
