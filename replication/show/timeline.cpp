@@ -13,7 +13,6 @@ void Timeline::add(Tick tick, net::Time now) {
     newest_ = std::max(newest_, ticks);
     const double offset_ms = static_cast<double>(ticks) * tick_ms_ - ms(now - first_time_);
     const auto number = static_cast<std::int64_t>(ms(now - first_time_)) / kBucketMs;
-    if (is_empty_) offset_ms_ = offset_ms;
     Bucket& bucket = buckets_[static_cast<std::size_t>(number) % kBuckets];
     if (bucket.number != number) bucket = {number, offset_ms, 0};
     bucket.offset_ms = std::max(bucket.offset_ms, offset_ms);
