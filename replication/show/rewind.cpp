@@ -56,7 +56,7 @@ void Rewind::set_time(PlayerId id, Tick tick, std::optional<std::uint32_t> state
     lag = std::max(lag, static_cast<double>(static_cast<std::int32_t>(tick - *newest)));
     lag = std::min(lag, static_cast<double>(max_ticks_));
     player.stats.breaches += lag != claimed;
-    player.least_lag = player.tick ? std::max(player.least_lag, lag - kSlackTicks) : lag - kSlackTicks;
+    player.least_lag = std::max(player.least_lag, lag - kSlackTicks);
     player.tick = tick;
     const double whole = std::ceil(lag);
     player.time = {tick - static_cast<Tick>(static_cast<std::int64_t>(whole)),
