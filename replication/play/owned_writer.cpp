@@ -124,7 +124,7 @@ bool OwnedWriter::write_section(std::uint64_t packet, std::size_t room_bits, Bit
     NetId last = 0;
     const std::size_t most_bits =
         room_bits - std::min<std::size_t>(room_bits, golomb_bits(kMaxOwnedValues - 1, kOwnedCountOrder));
-    const std::size_t first = next_ < owned_.size() ? next_ : 0;
+    const std::size_t first = next_;
     for (std::size_t i = 0; i < owned_.size(); ++i) {
         const std::size_t at = (first + i) % owned_.size();
         for (Value& value : owned_[at].values) {
@@ -161,7 +161,7 @@ void OwnedWriter::on_fate(std::uint64_t packet, bool delivered) {
     if (delivered) return;
     for (Owned& owned : owned_)
         for (Value& value : owned.values)
-            if (value.last_packet == packet && value.first_packet != 0) set_pending(value, true);
+            if (value.last_packet == packet) set_pending(value, true);
 }
 
 bool OwnedWriter::receive(std::span<const std::byte> message) {

@@ -103,7 +103,7 @@ private:
     std::unordered_set<NetId> asked_;
     std::size_t most_asked_ = kFewAsked;  // size of asked_ above which those that are no replicas go
     std::size_t pending_count_ = 0;
-    std::size_t next_ = 0;  // index in owned_ at which the next section begins
+    std::size_t next_ = 0;  // index in owned_, modulo its size, at which the next section begins
     bool lacked_room_ = false;
     Receiver::Value captured_;
     BitWriter value_, values_;
