@@ -19,7 +19,6 @@ Seat::Next Seat::advance(const JoinOptions& options, std::uint32_t unacked, net:
 
 void Seat::come_back(bool keeps, net::Time now) {
     assert(phase_ == Phase::away);
-    is_admitted_ = true;
     is_ready_ = was_restarted_ = false;
     phase_ = Phase::waiting;
     if (keeps) load(now);
