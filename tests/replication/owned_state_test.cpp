@@ -292,10 +292,113 @@ TEST(OwnedState, ACheckThatAcceptsAValueMayRemoveTheComponentOrTheEntity) {
                                       return std::string();
                                   });
         harbour.write(harbour.first, "ours");
+        const std::uint64_t dropped = world.dropped_commands();
         harbour.stage.settle(20);
+        EXPECT_EQ(world.dropped_commands(), dropped) << "the value is not written";
         EXPECT_EQ(world.is_alive(harbour.ship), !destroys);
         EXPECT_FALSE(world.has<Banner>(harbour.ship));
         EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).taken, 0u);
+        EXPECT_TRUE(harbour.stage.is_equal(harbour.first));
+    }
+}
+
+// What the server asks for, and what it forgets
+
+TEST(OwnedState, TheServerAsksOnlyForValuesThatTheEntityHasAndThatHadAnOwner) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    const ecs::Entity rock = stage.world.spawn(Replicated{}, Cargo{1});
+    stage.run(4);
+    ASSERT_TRUE(harbour.first.messages.empty() && harbour.second.messages.empty());
+    stage.give(&harbour.first, rock);
+    stage.give(&harbour.second, rock);
+    EXPECT_TRUE(harbour.second.messages.empty()) << "it has no component of its owner";
+    const ecs::Entity boat = stage.world.spawn(Replicated{}, Banner{"boat"});
+    stage.give(&harbour.first, boat);
+    EXPECT_TRUE(harbour.first.messages.empty()) << "the first owner has the server's value";
+    stage.give(&harbour.second, boat);
+    ASSERT_EQ(harbour.second.messages.size(), 1u);
+    EXPECT_EQ(read_send_owned(harbour.second.messages[0].bytes),
+              std::vector<std::uint32_t>{stage.sender.net_id(boat)});
+    stage.owned.ask();
+    EXPECT_EQ(harbour.second.messages.size(), 1u) << "it was asked";
+    stage.give(nullptr, boat);
+    EXPECT_TRUE(harbour.first.messages.empty());
+    EXPECT_EQ(harbour.second.messages.size(), 1u) << "nobody owns it";
+}
+
+TEST(OwnedState, TheServerAsksForManyEntitiesInSeveralMessages) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    std::vector<ecs::Entity> boats;
+    for (int i = 0; i < 450; ++i) boats.push_back(stage.world.spawn(Replicated{}, Banner{"boat"}));
+    for (const ecs::Entity boat : boats) stage.owned.note_owner(boat, harbour.first.id);
+    stage.owned.ask();
+    EXPECT_TRUE(harbour.first.messages.empty());
+    for (std::size_t i = 0; i < 200; ++i) stage.world.destroy(boats[i]);
+    for (std::size_t i = 200; i < 450; ++i) stage.owned.note_owner(boats[i], harbour.second.id);
+    stage.owned.ask();
+    std::vector<std::uint32_t> asked;
+    for (const Stage::Bytes& message : harbour.second.messages) {
+        const std::vector<std::uint32_t> some = read_send_owned(message.bytes).value();
+        asked.insert(asked.end(), some.begin(), some.end());
+    }
+    EXPECT_EQ(harbour.second.messages.size(), 2u) << "200 and 50";
+    ASSERT_EQ(asked.size(), 250u);
+    for (std::size_t i = 0; i < 250; ++i) EXPECT_EQ(asked[i], stage.sender.net_id(boats[200 + i]));
+}
+
+TEST(OwnedState, WhatAPlayerWasAskedForIsAskedAgainWhenItReconnects) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    const auto entity = [&](Stage::Client* first, Stage::Client* second) {
+        const ecs::Entity boat = stage.world.spawn(Replicated{}, Banner{"boat"});
+        stage.run(2);
+        stage.give(first, boat);
+        if (second) stage.give(second, boat);
+        return boat;
+    };
+    entity(&harbour.first, nullptr);
+    const ecs::Entity again = entity(&harbour.second, &harbour.first);
+    entity(&harbour.first, &harbour.second);
+    stage.run(10);
+    ASSERT_TRUE(harbour.first.messages.empty());
+    stage.owned.reconnect(harbour.first.id);
+    stage.owned.reconnect({});
+    stage.owned.ask();
+    ASSERT_EQ(harbour.first.messages.size(), 1u);
+    EXPECT_EQ(read_send_owned(harbour.first.messages[0].bytes),
+              std::vector<std::uint32_t>{stage.sender.net_id(again)});
+}
+
+TEST(OwnedState, AnUnknownPlayerHasNoStatistics) {
+    Harbour harbour;
+    harbour.write(harbour.first, "bad");
+    harbour.stage.run(6);
+    EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 1u);
+    harbour.stage.owned.remove_player(harbour.first.id);
+    for (const PlayerId player : {harbour.first.id, PlayerId{}}) {
+        const OwnedReader::Stats stats = harbour.stage.owned.stats(player);
+        EXPECT_EQ(stats.taken + stats.refused + stats.ignored + stats.outdated, 0u);
+        EXPECT_FALSE(harbour.stage.owned.is_flood(player));
+    }
+}
+
+TEST(OwnedState, ACheckThatRefusesAValueMayRemoveTheComponentOrTheEntity) {
+    for (const bool destroys : {false, true}) {
+        Harbour harbour;
+        ecs::World& world = harbour.stage.world;
+        harbour.stage.owned.check(Harbour::component<Banner>(),
+                                  [&](net::PeerId, ecs::Entity entity, const void*) {
+                                      destroys ? world.destroy(entity) : world.remove<Banner>(entity);
+                                      return std::string("no");
+                                  });
+        harbour.write(harbour.first, "ours");
+        harbour.stage.settle(20);
+        EXPECT_EQ(world.is_alive(harbour.ship), !destroys);
+        EXPECT_FALSE(world.has<Banner>(harbour.ship));
+        EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 1u);
+        EXPECT_TRUE(harbour.refusals[&harbour.first].empty()) << "there is no value to restore";
         EXPECT_TRUE(harbour.stage.is_equal(harbour.first));
     }
 }
@@ -410,6 +513,311 @@ TEST(OwnedState, WorldsAgreeAtRestWhateverTheLinkDoes) {
     EXPECT_GT(refused, 200u);
 }
 
+// The sections of a client
+
+/// A client that owns many ships. The test writes and reads the sections itself.
+struct Fleet {
+    explicit Fleet(int size) {
+        for (int i = 0; i < size; ++i) {
+            ships.push_back(stage().world.spawn(Replicated{}, Banner{"0"}));
+            stage().give(&client(), ships.back());
+        }
+        stage().run(10);
+        EXPECT_EQ(writer().stats().sent, 0u) << "the game has written nothing";
+    }
+    Stage& stage() { return harbour.stage; }
+    Stage::Client& client() { return harbour.first; }
+    OwnedWriter& writer() { return client().owned; }
+    void write(std::size_t ship, const std::string& text) {
+        client().world.set(stage().replica(client(), ships[ship]), Banner{text});
+        writer().update();
+    }
+    void write_all(const std::string& text) {
+        for (std::size_t i = 0; i < ships.size(); ++i) write(i, text);
+    }
+    /// Returns the number of bits of a section; 0: there is none. The server reads it.
+    std::size_t section(std::size_t room) {
+        BitWriter out;
+        const std::uint64_t number = next++;
+        if (!writer().write_section(number, room, out)) {
+            EXPECT_EQ(out.bit_count(), 0u);
+            return 0;
+        }
+        EXPECT_LE(out.bit_count(), room);
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        BitReader in(bytes);
+        EXPECT_TRUE(stage().owned.read_section(client().id, number, in));
+        EXPECT_TRUE(in.at_padding());
+        stage().owned.commit_section(client().id, {});
+        EXPECT_TRUE(writer().is_consistent());
+        return out.bit_count();
+    }
+    std::string banner(std::size_t ship) { return stage().world.get<Banner>(ships[ship]).text; }
+    int count(const std::string& text) {
+        int count = 0;
+        for (std::size_t i = 0; i < ships.size(); ++i) count += banner(i) == text;
+        return count;
+    }
+
+    Harbour harbour;
+    std::vector<ecs::Entity> ships;
+    std::uint64_t next = 1000;
+};
+
+TEST(OwnedState, ValuesThatDoNotFitIntoASectionFollowInTheNextOnes) {
+    Fleet fleet(10);
+    fleet.write_all("sixteen letters!");
+    const std::size_t all = fleet.section(100'000);
+    EXPECT_EQ(fleet.count("sixteen letters!"), 10);
+    EXPECT_EQ(fleet.section(100'000), 0u) << "everything was sent";
+    EXPECT_FALSE(fleet.writer().lacked_room());
+    fleet.write_all("SIXTEEN LETTERS!");
+    for (const int sent : {3, 6, 9, 10}) {
+        EXPECT_GT(fleet.section(all * 35 / 100), 0u);
+        EXPECT_EQ(fleet.count("SIXTEEN LETTERS!"), sent);
+        EXPECT_FALSE(fleet.writer().lacked_room()) << "the section was not empty";
+    }
+    EXPECT_EQ(fleet.writer().stats().sent, 20u);
+}
+
+TEST(OwnedState, AShipThatAlwaysHasNewValuesDoesNotKeepTheOthersWaiting) {
+    Fleet fleet(5);
+    fleet.write(0, "sixteen letters!");
+    const std::size_t one = fleet.section(100'000);
+    fleet.write_all("SIXTEEN LETTERS!");
+    for (int i = 0; i < 5; ++i) {
+        fleet.write(0, "sixteen letters" + std::to_string(i));
+        EXPECT_GT(fleet.section(one + 30), 0u);
+    }
+    EXPECT_EQ(fleet.count("SIXTEEN LETTERS!"), 4);
+}
+
+TEST(OwnedState, ASectionLacksRoomIfAValueNeedsMoreThanAllOfIt) {
+    Fleet fleet(3);
+    fleet.write(0, "sixteen letters!");
+    const std::size_t one = fleet.section(100'000);
+    EXPECT_FALSE(fleet.writer().lacked_room());
+    for (const std::size_t ship : {1u, 2u}) {
+        fleet.write(0, "a");
+        fleet.write(ship, "sixteen letters!");
+        EXPECT_GT(fleet.section(one - 20), 0u);
+        EXPECT_EQ(fleet.banner(0), "a") << "it fits";
+        EXPECT_EQ(fleet.banner(ship), "0");
+        EXPECT_TRUE(fleet.writer().lacked_room());
+        EXPECT_GT(fleet.section(one + 30), 0u);
+        EXPECT_EQ(fleet.banner(ship), "sixteen letters!");
+        EXPECT_FALSE(fleet.writer().lacked_room());
+        fleet.write(0, "b");
+        fleet.section(100'000);
+    }
+    fleet.write(0, "c");
+    EXPECT_EQ(fleet.section(0), 0u);
+    EXPECT_TRUE(fleet.writer().lacked_room());
+    EXPECT_GT(fleet.section(100'000), 0u);
+    EXPECT_EQ(fleet.section(0), 0u);
+    EXPECT_FALSE(fleet.writer().lacked_room()) << "nothing is to be sent";
+}
+
+TEST(OwnedState, ASectionLacksRoomAlthoughSmallerValuesFit) {
+    Fleet fleet(3);
+    fleet.write(0, "12345678");
+    const std::size_t eight = fleet.section(100'000);
+    fleet.write(0, "sixteen letters!");
+    fleet.write(1, "abcdefgh");
+    fleet.write(2, "abcdefgh");
+    EXPECT_GT(fleet.section(eight + 20), 0u);
+    EXPECT_EQ(fleet.count("abcdefgh"), 1);
+    EXPECT_TRUE(fleet.writer().lacked_room());
+}
+
+TEST(OwnedState, ASectionKeepsRoomForTheGreatestCount) {
+    Fleet fleet(1);
+    fleet.write(0, "a");
+    const std::size_t one = fleet.section(100'000);
+    const std::size_t room =
+        one - golomb_bits(0, kOwnedCountOrder) + golomb_bits(kMaxOwnedValues - 1, kOwnedCountOrder);
+    fleet.write(0, "b");
+    EXPECT_EQ(fleet.section(room - 1), 0u);
+    EXPECT_TRUE(fleet.writer().lacked_room());
+    EXPECT_EQ(fleet.section(room), one);
+}
+
+struct Lamp {
+    int brightness = 5;
+};
+
+TEST(OwnedState, ANewOwnerThatWritesNothingSendsNothing) {
+    Schema schema;
+    schema.component<Lamp>("lamp", bounded(0, 7), from_owner());
+    schema.component<Aim>("aim", from_owner());
+    schema.tag<Mine>("mine", to_owner());
+    Stage stage(schema);
+    Stage::Client& client = stage.add_client();
+    const ecs::Entity target = stage.world.spawn(Replicated{}, Lamp{});
+    const ecs::Entity tower = stage.world.spawn(Replicated{}, Lamp{}, Aim{2, target});
+    int checks = 0;
+    stage.owned.check(static_cast<ComponentIndex>(schema.find<Aim>()),
+                      [&](net::PeerId, ecs::Entity, const void*) {
+                          checks += 1;
+                          return std::string("no");
+                      });
+    stage.run(4);
+    client.world.destroy(stage.replica(client, target));
+    stage.world.set(tower, Aim{3, target});
+    stage.run(4);
+    stage.give(&client, tower);
+    stage.run(6);
+    const ecs::Entity replica = stage.replica(client, tower);
+    ASSERT_TRUE(client.world.has<Mine>(replica));
+    EXPECT_EQ(client.world.get<Aim>(replica).angle, 3);
+    EXPECT_FALSE(client.world.get<Aim>(replica).target) << "the client does not have it";
+    EXPECT_EQ(client.owned.stats().sent, 0u);
+    client.world.set(replica, Aim{4, {}});
+    stage.run(8);
+    EXPECT_EQ(checks, 1);
+    EXPECT_EQ(client.world.get<Aim>(replica).angle, 3) << "it was refused";
+    EXPECT_EQ(client.owned.stats().sent, 1u);
+    EXPECT_EQ(stage.world.get<Aim>(tower).target, target);
+}
+
+TEST(OwnedState, ASectionHasAtMost256Values) {
+    Fleet fleet(300);
+    fleet.write_all("a");
+    EXPECT_GT(fleet.section(1'000'000), 0u);
+    EXPECT_EQ(fleet.count("a"), 256);
+    EXPECT_GT(fleet.section(1'000'000), 0u);
+    EXPECT_EQ(fleet.count("a"), 300);
+}
+
+TEST(OwnedState, OnlyTheNewestPacketOfAValueIsSentAgain) {
+    Fleet fleet(2);
+    fleet.write(0, "a");
+    EXPECT_GT(fleet.section(1'000), 0u);
+    fleet.write(0, "b");
+    EXPECT_GT(fleet.section(1'000), 0u);
+    fleet.writer().on_fate(fleet.next - 2, false);
+    EXPECT_EQ(fleet.section(1'000), 0u) << "a newer value is under way";
+    fleet.writer().on_fate(fleet.next - 2, false);
+    EXPECT_GT(fleet.section(1'000), 0u);
+    fleet.writer().on_fate(fleet.next - 1, true);
+    EXPECT_EQ(fleet.section(1'000), 0u);
+    EXPECT_EQ(fleet.writer().stats().sent, 3u);
+    EXPECT_EQ(fleet.banner(1), "0");
+}
+
+TEST(OwnedState, ValuesThatTheServerAskedForAreSentAlthoughTheyDidNotChange) {
+    Fleet fleet(2);
+    const auto ask = [&](std::uint32_t net_id) {
+        EXPECT_TRUE(fleet.writer().receive(write_send_owned(std::vector<std::uint32_t>{net_id})));
+    };
+    const ecs::Entity foreign = fleet.stage().world.spawn(Replicated{}, Banner{"foreign"}),
+                      local = fleet.client().world.spawn(Mine{}, Banner{"local"});
+    fleet.stage().run(4);
+    EXPECT_TRUE(fleet.client().world.is_alive(local));
+    EXPECT_EQ(fleet.section(1'000), 0u) << "an entity that is not a replica";
+    for (const std::uint32_t net_id : {fleet.stage().sender.net_id(foreign), 0u, 12'345u}) ask(net_id);
+    EXPECT_EQ(fleet.section(1'000), 0u);
+    ask(fleet.stage().sender.net_id(fleet.ships[1]));
+    EXPECT_GT(fleet.section(1'000), 0u);
+    EXPECT_EQ(fleet.writer().stats().sent, 1u);
+    // It owns the entity only later.
+    fleet.stage().sender.set_owner(foreign, fleet.client().peer);
+    fleet.stage().world.add<Mine>(foreign);
+    fleet.stage().run(4);
+    EXPECT_EQ(fleet.writer().stats().sent, 2u);
+}
+
+TEST(OwnedState, AnEntityWithoutAPresentValueSendsNone) {
+    Fleet fleet(2);
+    ecs::World& mirror = fleet.client().world;
+    const ecs::Entity replica = fleet.stage().replica(fleet.client(), fleet.ships[0]);
+    mirror.remove<Banner>(replica);
+    fleet.writer().update();
+    EXPECT_EQ(fleet.section(1'000), 0u) << "only the server removes components";
+    EXPECT_EQ(fleet.banner(0), "0");
+    fleet.write(1, "a");
+    fleet.stage().world.remove<Banner>(fleet.ships[1]);
+    fleet.stage().world.destroy(fleet.ships[0]);
+    fleet.stage().run(3);
+    fleet.write(1, "b");
+    EXPECT_EQ(fleet.section(1'000), 0u);
+    EXPECT_TRUE(fleet.writer().is_consistent());
+    // The record that removes the component arrives when a value waits.
+    Fleet other(1);
+    other.stage().world.remove<Banner>(other.ships[0]);
+    other.stage().run(1);
+    other.write(0, "a");
+    other.stage().run(3);
+    EXPECT_EQ(other.writer().stats().sent, 0u);
+    EXPECT_TRUE(other.writer().is_consistent());
+}
+
+TEST(OwnedState, ARefusedValueIsNotSentAgain) {
+    Harbour harbour;
+    const ComponentIndex banner = Harbour::component<Banner>();
+    OwnedWriter& writer = harbour.first.owned;
+    harbour.write(harbour.first, "bad");
+    harbour.stage.run(10);
+    EXPECT_EQ(harbour.banner_of(harbour.first), "guest");
+    EXPECT_EQ(writer.stats().sent, 1u) << "the server's value is not sent back";
+    const Schema schema = owned_schema();
+    const std::vector<std::uint32_t> words{2, 'h', 'i'};
+    const NetId own = harbour.stage.sender.net_id(harbour.ship);
+    for (const NetId net_id : {own, own + 1'000, NetId{0}})
+        EXPECT_TRUE(writer.receive(write_refusal(schema, {1'000, net_id, banner, "no", words})));
+    EXPECT_EQ(harbour.banner_of(harbour.first), "hi");
+    EXPECT_TRUE(writer.receive(write_refusal(schema, {1'000, own, banner, "no", words}))) << "told before";
+    std::vector<std::byte> malformed = write_refusal(schema, {1'000, own, banner, "no", words});
+    malformed.pop_back();
+    EXPECT_FALSE(writer.receive(malformed));
+    EXPECT_FALSE(writer.receive({}));
+    // The game writes before it knows of the refusal.
+    const std::size_t told = harbour.refusals[&harbour.first].size();
+    harbour.write(harbour.first, "newer");
+    EXPECT_TRUE(writer.receive(write_refusal(schema, {1'001, own, banner, "no", words})));
+    EXPECT_EQ(harbour.banner_of(harbour.first), "newer");
+    EXPECT_EQ(harbour.refusals[&harbour.first].size(), told + 1);
+    harbour.stage.run(6);
+    EXPECT_EQ(harbour.banner(), "newer");
+}
+
+TEST(OwnedState, AReconnectedClientSendsTheValuesThatItEverSent) {
+    Fleet fleet(3);
+    fleet.write(1, "a");
+    EXPECT_GT(fleet.section(1'000), 0u);
+    EXPECT_EQ(fleet.section(1'000), 0u);
+    fleet.write(2, "bad");
+    EXPECT_GT(fleet.section(1'000), 0u);
+    fleet.stage().run(4);
+    EXPECT_EQ(fleet.harbour.refusals[&fleet.client()].size(), 1u);
+    const std::uint64_t sent = fleet.writer().stats().sent;
+    fleet.writer().reconnect();
+    fleet.stage().owned.reconnect(fleet.client().id);
+    fleet.next = 1;
+    EXPECT_GT(fleet.section(1'000), 0u);
+    EXPECT_EQ(fleet.writer().stats().sent, sent + 2);
+    EXPECT_EQ(fleet.section(1'000), 0u);
+    fleet.write(2, "bad");
+    EXPECT_GT(fleet.section(1'000), 0u);
+    fleet.stage().run(4);
+    EXPECT_EQ(fleet.harbour.refusals[&fleet.client()].size(), 2u) << "packet numbers begin anew";
+}
+
+TEST(OwnedState, AResetForgetsEntitiesAndValues) {
+    Fleet fleet(3);
+    fleet.write(1, "a");
+    EXPECT_TRUE(fleet.writer().receive(write_send_owned(std::vector<std::uint32_t>{77})));
+    EXPECT_EQ(fleet.writer().asked_count(), 1u);
+    fleet.client().receiver.reset();
+    fleet.writer().reset();
+    EXPECT_EQ(fleet.writer().asked_count(), 0u);
+    EXPECT_TRUE(fleet.writer().is_consistent());
+    EXPECT_EQ(fleet.section(1'000), 0u);
+    fleet.writer().update();
+    EXPECT_EQ(fleet.section(1'000), 0u);
+}
+
 // Hostile clients
 
 /// A section with one value or more, all of one component.
@@ -476,6 +884,95 @@ TEST(OwnedState, TooManyRefusalsAreAFlood) {
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 60u);
 }
 
+TEST(OwnedState, ACheckMayEndThePlayer) {
+    for (const bool accepts : {false, true}) {
+        Harbour harbour;
+        OwnedReader& owned = harbour.stage.owned;
+        int checks = 0;
+        owned.check(Harbour::component<Banner>(), [&](net::PeerId id, ecs::Entity, const void*) {
+            checks += 1;
+            owned.remove_player(id);
+            return std::string(accepts ? "" : "no");
+        });
+        const NetId own = harbour.stage.sender.net_id(harbour.ship);
+        EXPECT_TRUE(read_forged(harbour, 1000, owned_section(2, own, Harbour::component<Banner>(), "x")));
+        EXPECT_EQ(checks, 1) << "the other values of the payload have no effect";
+        EXPECT_EQ(harbour.banner(), "guest");
+        EXPECT_TRUE(harbour.first.messages.empty());
+        EXPECT_TRUE(read_forged(harbour, 1001, owned_section(0, own, Harbour::component<Banner>(), "x")));
+        EXPECT_EQ(checks, 1);
+    }
+}
+
+TEST(OwnedState, TwentyRefusalsPerSecondAreNoFlood) {
+    using namespace std::chrono_literals;
+    Harbour harbour;
+    OwnedReader& owned = harbour.stage.owned;
+    const PlayerId id = harbour.first.id;
+    const NetId own = harbour.stage.sender.net_id(harbour.ship);
+    const std::vector<std::byte> bad = owned_section(0, own, Harbour::component<Banner>(), "bad");
+    std::uint64_t packet = 1000;
+    const auto refused_at = [&](net::Time now, int times) {
+        const std::uint64_t before = owned.stats(id).refused;
+        for (int i = 0; i < times; ++i) {
+            BitReader in(bad);
+            EXPECT_TRUE(owned.read_section(id, packet++, in));
+            owned.commit_section(id, now);
+        }
+        return owned.stats(id).refused - before;
+    };
+    EXPECT_EQ(refused_at(100s, 100), 60u) << "at once";
+    EXPECT_TRUE(owned.is_flood(id));
+    EXPECT_EQ(refused_at(100s + 49ms, 5), 0u);
+    EXPECT_EQ(refused_at(100s + 51ms, 5), 1u);
+    EXPECT_EQ(refused_at(101s + 55ms, 100), 20u);
+    EXPECT_EQ(refused_at(200s, 100), 60u) << "at most";
+}
+
+TEST(OwnedState, AReconnectedPlayerNumbersItsPacketsAnew) {
+    Harbour harbour;
+    const NetId own = harbour.stage.sender.net_id(harbour.ship);
+    const ComponentIndex banner = Harbour::component<Banner>();
+    EXPECT_TRUE(read_forged(harbour, 1000, owned_section(0, own, banner, "x")));
+    EXPECT_TRUE(read_forged(harbour, 1, owned_section(0, own, banner, "y")));
+    EXPECT_EQ(harbour.banner(), "x");
+    harbour.stage.owned.reconnect(harbour.first.id);
+    EXPECT_TRUE(read_forged(harbour, 1, owned_section(0, own, banner, "y")));
+    EXPECT_EQ(harbour.banner(), "y");
+}
+
+TEST(OwnedState, OlderValuesOfManyEntitiesAreOutdated) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    std::vector<ecs::Entity> ships;
+    for (int i = 0; i < 200; ++i) {
+        ships.push_back(stage.world.spawn(Replicated{}, Banner{"guest"}));
+        stage.give(&harbour.first, ships.back());
+    }
+    stage.run(10);
+    const ComponentIndex banner = Harbour::component<Banner>();
+    for (const ecs::Entity ship : ships)
+        EXPECT_TRUE(read_forged(harbour, 1000, owned_section(0, stage.sender.net_id(ship), banner, "new")));
+    for (const ecs::Entity ship : ships)
+        EXPECT_TRUE(read_forged(harbour, 999, owned_section(0, stage.sender.net_id(ship), banner, "old")));
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).taken, 200u);
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).outdated, 200u);
+    for (const ecs::Entity ship : ships) EXPECT_EQ(stage.world.get<Banner>(ship).text, "new");
+}
+
+TEST(OwnedState, ReferencesAreReadAsThePlayerSeesThem) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    stage.give(&harbour.second, harbour.ship);
+    stage.run(6);
+    stage.kick(harbour.first, "enough");
+    stage.owned.remove_player(harbour.first.id);
+    const ecs::Entity replica = stage.replica(harbour.second, harbour.ship);
+    harbour.second.world.set(replica, Aim{3, replica});
+    stage.run(6);
+    EXPECT_EQ(stage.world.get<Aim>(harbour.ship).target, harbour.ship);
+}
+
 TEST(OwnedState, AMalformedRefusalIsNone) {
     const Schema schema = owned_schema();
     const ComponentIndex banner = Harbour::component<Banner>();
@@ -492,6 +989,23 @@ TEST(OwnedState, AMalformedRefusalIsNone) {
         EXPECT_FALSE(read_refusal(schema, std::span(message).first(size)));
     EXPECT_FALSE(read_refusal(schema, write_refusal(schema, {1, 7, Harbour::component<Cargo>(), "no", {5}})))
         << "not a component of the owner";
+    const auto with = [&](std::size_t at, std::uint8_t byte) {
+        std::vector<std::byte> bytes = message;
+        bytes[at] = std::byte{byte};
+        return bytes;
+    };
+    const std::size_t component_at = 13, length_at = 15;
+    EXPECT_TRUE(read_refusal(schema, with(component_at, static_cast<std::uint8_t>(banner))));
+    EXPECT_FALSE(
+        read_refusal(schema, with(component_at, static_cast<std::uint8_t>(schema.components().size()))));
+    EXPECT_FALSE(read_refusal(schema, with(component_at + 1, 0x80)));
+    EXPECT_FALSE(read_refusal(schema, with(0, 13))) << "another kind";
+    std::vector<std::byte> longer = with(length_at, kMaxRefusalBytes + 1);
+    longer.insert(longer.begin() + 16, std::byte{'y'});
+    EXPECT_FALSE(read_refusal(schema, longer)) << "a reason that is too long";
+    longer = message;
+    longer.push_back(std::byte{0});
+    EXPECT_FALSE(read_refusal(schema, longer)) << "a byte too many";
     std::mt19937 random(1);
     for (int i = 0; i < 20'000; ++i) {
         std::vector<std::byte> bytes = message;

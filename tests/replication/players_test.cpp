@@ -89,6 +89,45 @@ TEST(Players, AreFoundByTheirIdsAndByTheirPresentConnections) {
     }
 }
 
+TEST(Players, AnEarlierConnectionWithTheSameIndexIsNotFound) {
+    Players players;
+    Players::Player& player = players.add(connection(3, 1));
+    EXPECT_EQ(players.find_connected(connection(3, 1)), &player);
+    EXPECT_EQ(players.find_connected(connection(3, 2)), nullptr);
+    EXPECT_EQ(players.find_connected(connection(2, 1)), nullptr);
+    for (const std::uint32_t index : {4u, 7u, 9u, 0xffffu})
+        EXPECT_EQ(players.find_connected(connection(index)), nullptr) << index;
+    players.disconnect(player);
+    EXPECT_EQ(players.find_connected(connection(3, 1)), nullptr);
+    EXPECT_EQ(players.find_connected({}), nullptr);
+    players.connect(player, connection(3, 2));
+    EXPECT_EQ(players.find_connected(connection(3, 1)), nullptr);
+    EXPECT_EQ(players.find_connected(connection(3, 2)), &player);
+    EXPECT_EQ(players.find(connection(3, 1)), &player);
+    EXPECT_EQ(players.find(connection(3, 2)), nullptr);
+    players.add(connection(6));
+    EXPECT_EQ(players.find_connected(connection(7)), nullptr);
+}
+
+TEST(Players, ThePlaceOfAPlayerThatLeftIsUsedAgainByAFreshOne) {
+    Players players;
+    players.add(connection(0));
+    Players::Player& former = players.add(connection(1));
+    former.client_id = 7;
+    former.seat.connect();
+    former.key.view = 5;
+    players.remove(former);
+    EXPECT_EQ(players.find(connection(1)), nullptr);
+    EXPECT_EQ(players.find_connected(connection(1)), nullptr);
+    Players::Player& next = players.add(connection(2));
+    EXPECT_EQ(&next, &former);
+    EXPECT_EQ(next.client_id, 0u);
+    EXPECT_EQ(next.seat.phase(), Phase::disconnected);
+    EXPECT_EQ(next.key.view, 1u);
+    EXPECT_EQ(players.find_connected(connection(1)), nullptr);
+    EXPECT_EQ(players.find_connected(connection(2)), &next);
+}
+
 TEST(Players, TheOneThatIsAwayLongestMakesRoom) {
     Players players;
     EXPECT_EQ(players.longest_away(1), nullptr);

@@ -289,6 +289,76 @@ TEST(Seat, ANewConnectionJoinsAnew) {
     EXPECT_EQ(party.left.size(), 1u);
 }
 
+TEST(Seat, LoadsOnceItIsReadyAndAdmitted) {
+    JoinOptions free, held;
+    held.waits_for_admit = true;
+    Seat seat;
+    seat.set_ready();
+    seat.admit();
+    EXPECT_FALSE(seat.may_load(free)) << "not connected";
+    Seat other;
+    other.connect();
+    EXPECT_FALSE(other.may_load(free)) << "not ready";
+    other.set_ready();
+    EXPECT_TRUE(other.may_load(free));
+    EXPECT_FALSE(other.may_load(held)) << "not admitted";
+    other.admit();
+    EXPECT_TRUE(other.may_load(held));
+    other.load(1s);
+    EXPECT_FALSE(other.may_load(held)) << "it loads";
+    EXPECT_EQ(other.since(), net::Time(1s));
+}
+
+TEST(Seat, IsGivenUpWhenLoadingTakesTooLongTwice) {
+    JoinOptions options;
+    options.timeout = 3s;
+    Seat seat;
+    seat.connect();
+    seat.set_ready();
+    seat.load(10s);
+    EXPECT_EQ(seat.step(options, 1, 12'999'999us), Seat::Step::wait);
+    EXPECT_EQ(seat.step(options, 1, 13s), Seat::Step::restart);
+    EXPECT_EQ(seat.step(options, 1, 15'999'999us), Seat::Step::wait);
+    EXPECT_EQ(seat.step(options, 1, 16s), Seat::Step::give_up);
+    EXPECT_FALSE(seat.has_joined());
+    EXPECT_EQ(seat.step(options, 0, 17s), Seat::Step::play);
+    EXPECT_TRUE(seat.has_joined());
+    EXPECT_EQ(seat.phase(), Phase::playing);
+}
+
+TEST(Seat, ComesBackAsAtFirstButAdmitted) {
+    JoinOptions options;
+    options.timeout = 3s;
+    options.resume_time = 5s;
+    options.waits_for_admit = true;
+    Seat seat;
+    seat.connect();
+    seat.set_ready();
+    seat.admit();
+    seat.load(10s);
+    EXPECT_EQ(seat.step(options, 1, 13s), Seat::Step::restart);
+    EXPECT_EQ(seat.step(options, 0, 14s), Seat::Step::play);
+    seat.go_away(20s);
+    EXPECT_EQ(seat.phase(), Phase::away);
+    EXPECT_TRUE(seat.has_joined());
+    EXPECT_FALSE(seat.is_overdue(options, 24'999'999us));
+    EXPECT_TRUE(seat.is_overdue(options, 25s));
+    seat.come_back(false, 22s);
+    EXPECT_EQ(seat.phase(), Phase::waiting);
+    EXPECT_FALSE(seat.may_load(options)) << "the new process is not ready";
+    seat.set_ready();
+    EXPECT_TRUE(seat.may_load(options));
+    seat.load(23s);
+    EXPECT_EQ(seat.step(options, 1, 26s), Seat::Step::restart) << "once again";
+    EXPECT_EQ(seat.step(options, 0, 27s), Seat::Step::play);
+    seat.go_away(30s);
+    seat.come_back(true, 31s);
+    EXPECT_EQ(seat.phase(), Phase::loading);
+    EXPECT_EQ(seat.since(), net::Time(31s));
+    EXPECT_EQ(seat.step(options, 1, 33s), Seat::Step::wait);
+    EXPECT_EQ(seat.step(options, 1, 34s), Seat::Step::restart);
+}
+
 TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
     Link link;
     std::vector<ecs::Entity> entities;

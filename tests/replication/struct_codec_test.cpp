@@ -114,5 +114,29 @@ TEST(StructCodec, AStructWithoutFieldsTakesNoBits) {
     EXPECT_TRUE(words.empty());
 }
 
+TEST(StructValue, OwnsOneValueOfItsType) {
+    struct Counted {
+        Counted() { ++count(); }
+        ~Counted() { --count(); }
+        static int& count() {
+            static int alive = 0;
+            return alive;
+        }
+        alignas(64) int number = 5;
+    };
+    SchemaType type;
+    type.size = sizeof(Counted);
+    type.align = alignof(Counted);
+    type.construct = [](void* at) { new (at) Counted; };
+    type.destroy = [](void* at) { static_cast<Counted*>(at)->~Counted(); };
+    {
+        StructValue value(type);
+        EXPECT_EQ(Counted::count(), 1);
+        EXPECT_EQ(static_cast<Counted*>(value.get())->number, 5);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(value.get()) % 64, 0u);
+    }
+    EXPECT_EQ(Counted::count(), 0);
+}
+
 }  // namespace
 }  // namespace shoal::replication::struct_codec_test

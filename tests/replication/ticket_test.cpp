@@ -66,6 +66,27 @@ TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
     EXPECT_TRUE(key.accepts(third));
 }
 
+TEST(SeatKey, KnowsTheTicketThatWasValidUntilTheLastUse) {
+    net::Entropy entropy(seed_of(3));
+    SeatKey key;
+    key.issue(entropy);
+    const Ticket first{PlayerId{7}, key.newest()};
+    key.use(first, entropy);
+    const Ticket second{PlayerId{7}, key.newest()};
+    key.use(second, entropy);
+    EXPECT_TRUE(key.is_outdated(first));
+    EXPECT_FALSE(key.accepts(first));
+    const Ticket unused{PlayerId{7}, key.newest()};
+    EXPECT_FALSE(key.is_outdated(second));
+    EXPECT_FALSE(key.is_outdated(unused));
+    key.use(second, entropy);  // the client did not receive the newest one
+    EXPECT_TRUE(key.is_outdated(unused));
+    EXPECT_FALSE(key.accepts(unused));
+    EXPECT_FALSE(key.is_outdated(first)) << "it became invalid earlier";
+    EXPECT_FALSE(key.is_outdated(second));
+    EXPECT_FALSE(key.is_outdated({PlayerId{7}, key.newest()}));
+}
+
 TEST(Tickets, AreCountedByTheReasonWhyTheyAreRefused) {
     Quay quay;
     Link& link = quay.link;

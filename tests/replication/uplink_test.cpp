@@ -126,6 +126,46 @@ TEST(PlayUplink, NoSectionWaitsForEver) {
     EXPECT_EQ(inputs.sent, 20) << "nobody else lacks room";
 }
 
+TEST(PlayUplink, TheInputsComeFirstUnlessAnotherSectionLackedRoom) {
+    Uplink uplink;
+    for (int i = 0; i < 4; ++i) {
+        uplink.inputs.next = 5;
+        uplink.owned.next = 6;
+        EXPECT_EQ(uplink.write().size(), 4u);
+    }
+    EXPECT_EQ(uplink.inputs.rooms, std::vector<std::size_t>(4, 797));
+    EXPECT_EQ(uplink.owned.rooms, std::vector<std::size_t>(4, 785));
+    uplink.inputs.next = 5;
+    uplink.owned.next = 6;
+    std::byte little[2];
+    EXPECT_EQ(uplink.writer.write(7, little), 2u);
+    EXPECT_EQ(uplink.inputs.rooms.back(), 13u);
+    EXPECT_EQ(uplink.owned.rooms.back(), 1u);
+    uplink.write();
+    EXPECT_EQ(uplink.owned.rooms.back(), 797u) << "it lacked room";
+    uplink.inputs.next = 5;
+    uplink.owned.next = 6;
+    uplink.write();
+    EXPECT_EQ(uplink.inputs.rooms.back(), 797u) << "nobody lacked room";
+}
+
+TEST(PlayUplink, EachSectionThatLacksRoomGetsItNext) {
+    for (const Section section : {Section::actions, Section::owned_state}) {
+        BlockWriter inputs(6'000), other(5'000);
+        UplinkWriter writer;
+        writer.set(Section::inputs, &inputs);
+        writer.set(section, &other);
+        std::vector<std::byte> room(net::kMaxPayloadBytes);
+        other.waiting = 100;
+        for (std::uint64_t packet = 1; packet <= 10; ++packet) {
+            inputs.waiting = 1;
+            EXPECT_GT(writer.write(packet, room), 600u);
+        }
+        EXPECT_EQ(inputs.sent, 5);
+        EXPECT_EQ(other.sent, 5);
+    }
+}
+
 TEST(PlayUplink, NothingOfAMalformedPayloadIsUsed) {
     Uplink uplink;
     uplink.inputs.next = 5;
