@@ -231,6 +231,20 @@ TEST(Mixer, AJumpBeyondTheCutOrATeleportIsNotMixed) {
     EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 1}, {11, 1}, 0.5f, {77, 77}, 1).metres, 77) << "a teleport";
 }
 
+TEST(Mixer, ACutMayBeLessThanOne) {
+    Schema schema;
+    schema.component<Height>("height", linear(0.5));
+    const Mixer mixer(schema);
+    const auto height = static_cast<ComponentIndex>(schema.find<Height>());
+    const auto halfway = [&](const Height& before, Height value) {
+        mixer.blend(height, std::as_bytes(std::span(&before, 1)), 0.5f, &value);
+        return value.metres;
+    };
+    EXPECT_FLOAT_EQ(halfway({1}, {1.5f}), 1.25f);
+    EXPECT_FLOAT_EQ(halfway({1}, {1.75f}), 1.75f);
+    EXPECT_FLOAT_EQ(halfway({1}, {0.25f}), 0.25f);
+}
+
 TEST(Mixer, ABlendBeginsWithWhatWasShown) {
     Values values;
     const auto blend = [&]<class T>(const T& before, T value, float weight) {
@@ -453,18 +467,20 @@ struct Wind {
     std::int32_t days = 0;
     float mean[2] = {};
     float from[3] = {};
+    double to[3] = {};
 };
 
 TEST(Mixer, NumbersAreTheFloatsAndDoublesInTheOrderOfTheFields) {
     Schema schema;
-    schema.component<Wind>("wind", linear(), field(&Wind::from, unit_vector(10)));
+    schema.component<Wind>("wind", linear(), field(&Wind::from, unit_vector(10)),
+                           field(&Wind::to, unit_vector(10)));
     ASSERT_EQ(schema.error(), "");
     const Numbers numbers(schema.components()[0].layout);
-    Wind wind{{1.5, 2.5}, 3, {4.5f, 5.5f}, {6.5f, 7.5f, 8.5f}};
+    Wind wind{{1.5, 2.5}, 3, {4.5f, 5.5f}, {6.5f, 7.5f, 8.5f}, {9, 10, 11}};
     std::vector<double> loaded;
     for (const Number& number : numbers.all) loaded.push_back(number.load(&wind));
-    EXPECT_EQ(loaded, (std::vector<double>{1.5, 2.5, 4.5, 5.5, 6.5, 7.5, 8.5}));
-    EXPECT_EQ(numbers.directions, std::vector<std::size_t>{4});
+    EXPECT_EQ(loaded, (std::vector<double>{1.5, 2.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9, 10, 11}));
+    EXPECT_EQ(numbers.directions, (std::vector<std::size_t>{4, 7}));
     numbers.all[1].store(&wind, 20);
     numbers.all[3].store(&wind, 50);
     EXPECT_EQ(wind.gusts[1], 20);

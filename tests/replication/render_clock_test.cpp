@@ -255,5 +255,170 @@ TEST(RenderClock, FollowsAServerWhoseClockIsFasterOrSlower) {
     }
 }
 
+/// Payloads of single ticks of 10 ms, with an update of the clock at each arrival.
+struct Arrivals {
+    static constexpr int kTickMs = 10;
+    /// The payload of `tick` arrives `late_ms` after the tick. `is_gapless`: no packet before it is missing.
+    void arrive(int tick, int late_ms = 0, bool is_gapless = true) {
+        const net::Time at = net::Time(7'000'000) + std::chrono::milliseconds(tick * kTickMs + late_ms);
+        clock.receive(500 + static_cast<Tick>(tick), at, is_gapless);
+        clock.update(at);
+    }
+    /// A payload for each tick from `first` to the one before `end`, `every` ticks apart.
+    void arrive_until(int first, int end, int late_ms = 0, int every = 1) {
+        for (int tick = first; tick < end; tick += every) arrive(tick, late_ms);
+    }
+    double delay_ms() const { return static_cast<double>(clock.delay().count()) / 1000; }
+    double wanted_ms() const { return static_cast<double>(clock.wanted_delay().count()) / 1000; }
+
+    RenderClock clock{kTickMs * 1000};
+};
+
+TEST(RenderClock, TheFirstPayloadIsShownTwoTicksLater) {
+    Arrivals arrivals;
+    arrivals.arrive(0);
+    EXPECT_EQ(arrivals.wanted_ms(), 20);
+    EXPECT_EQ(arrivals.clock.delay(), arrivals.clock.wanted_delay());
+    EXPECT_EQ(arrivals.clock.time()->tick, 498u);
+    EXPECT_EQ(arrivals.clock.time()->fraction, 0);
+}
+
+TEST(RenderClock, TheDelayIsAtMostAQuarterOfASecond) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 15'000, 0, 24);
+    EXPECT_EQ(arrivals.wanted_ms(), 240);
+    Arrivals lossy;
+    for (int tick = 0; tick < 400; tick += 40) lossy.arrive(tick, 0, false);
+    EXPECT_EQ(lossy.wanted_ms(), 250);
+}
+
+// The first payloads waited in a queue for 700 ms.
+TEST(RenderClock, AfterAJumpOfTheDelayEarlierMeasurementsAreForgotten) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 100, 700);
+    EXPECT_EQ(arrivals.wanted_ms(), 10);
+    arrivals.arrive(170, 0, false);
+    arrivals.arrive(171);
+    EXPECT_EQ(arrivals.wanted_ms(), 10);
+}
+
+TEST(RenderClock, AfterASmallerJumpTheNeedStaysKnown) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 300, 0, 3);
+    EXPECT_EQ(arrivals.wanted_ms(), 30);
+    arrivals.arrive_until(300, 600, 300, 3);
+    EXPECT_EQ(arrivals.wanted_ms(), 30);
+}
+
+TEST(RenderClock, SeveralPayloadsOfATickCountOnce) {
+    Arrivals arrivals;
+    for (int tick = 0; tick < 600; tick += 3)
+        for (const int late_ms : {0, 1, 2}) arrivals.arrive(tick, late_ms);
+    EXPECT_EQ(arrivals.wanted_ms(), 30);
+}
+
+TEST(RenderClock, ALossIsADelayButAPauseOfTheServerIsNone) {
+    for (const bool is_loss : {false, true}) {
+        Arrivals arrivals;
+        for (int i = 0; i < 600; ++i)
+            if (i % 14 < 10) arrivals.arrive(i, 0, !is_loss || i % 14 != 0);
+        if (is_loss) {
+            EXPECT_EQ(arrivals.wanted_ms(), 50);
+        } else {
+            EXPECT_LT(arrivals.wanted_ms(), 13) << "a little more than a tick";
+        }
+    }
+}
+
+TEST(RenderClock, PausesOfAQuarterOfASecondDoNotCountForTheInterval) {
+    Arrivals arrivals;
+    for (int i = 0; i < 100; ++i) {
+        arrivals.arrive(i * 31);
+        arrivals.arrive(i * 31 + 1);
+    }
+    EXPECT_EQ(arrivals.wanted_ms(), 10);
+}
+
+TEST(RenderClock, AGapOfTwoIntervalsIsNoPause) {
+    Arrivals arrivals;
+    for (int i = 0; i < 200; ++i) {
+        arrivals.arrive(i * 3);
+        arrivals.arrive(i * 3 + 1);
+    }
+    EXPECT_EQ(arrivals.wanted_ms(), 20);
+    Arrivals pauses;
+    for (int i = 0; i < 600; ++i)
+        if (i % 12 < 10) pauses.arrive(i);
+    EXPECT_LT(pauses.wanted_ms(), 13) << "three intervals are a pause";
+}
+
+// Each 540 ms the path holds back the payloads of 200 ms. The first of each bundle is one of 35 arrivals, but
+// one of 54 payloads.
+TEST(RenderClock, PayloadsThatArriveTogetherAreOneMeasurement) {
+    Arrivals arrivals;
+    for (int tick = 0; tick < 2'000; ++tick) {
+        const int in_period = tick % 54;
+        arrivals.arrive(tick, in_period < 34 ? 0 : (53 - in_period) * Arrivals::kTickMs);
+    }
+    EXPECT_EQ(arrivals.wanted_ms(), 200);
+}
+
+TEST(RenderClock, NinetyEightPercentOfThePayloadsAreInTime) {
+    for (const int period : {60, 40}) {
+        Arrivals arrivals;
+        for (int tick = 0; tick < 1'000; ++tick) arrivals.arrive(tick, tick % period == 13 ? 9 : 0);
+        EXPECT_EQ(arrivals.wanted_ms(), period == 60 ? 10 : 19) << period;
+    }
+}
+
+TEST(RenderClock, TheDelayGrowsByFivePercentOfTheTimeThatPasses) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 200);
+    const auto lose_until = [&](int first, int end) {  // only one of 20 packets arrives
+        for (int tick = first; tick < end; tick += 20) arrivals.arrive(tick, 0, false);
+    };
+    lose_until(220, 320);
+    EXPECT_EQ(arrivals.wanted_ms(), 200);
+    const double before = arrivals.delay_ms();
+    lose_until(320, 420);
+    EXPECT_NEAR(arrivals.delay_ms(), before + 0.05 * 1'000, 0.01);
+}
+
+TEST(RenderClock, TheLeastDelayedPayloadOfATenthOfASecondCounts) {
+    Arrivals arrivals;
+    for (int tick = 0; tick < 400; ++tick) arrivals.arrive(tick, tick % 10 == 0 ? 0 : 8);
+    EXPECT_EQ(arrivals.wanted_ms(), 18);
+}
+
+// 98 % of the payloads so far did not need more than a tick; then some come 30 ms late.
+TEST(RenderClock, TenPayloadsOfHalfASecondShowThatThePathIsLonger) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 200);
+    arrivals.arrive_until(237, 246, 30);  // from 2.4 s on; the last one on time came before 2.0 s
+    EXPECT_EQ(arrivals.wanted_ms(), 40) << "nine payloads";
+    arrivals.arrive(246, 30);
+    EXPECT_EQ(arrivals.wanted_ms(), 10);
+    Arrivals recent;
+    recent.arrive_until(0, 200);
+    recent.arrive_until(227, 237, 30);
+    EXPECT_EQ(recent.wanted_ms(), 40) << "one on time is less than half a second old";
+}
+
+TEST(RenderClock, APathThatIsLongerByLessThanATickIsNoticedAfterTwoSeconds) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 200);
+    arrivals.arrive_until(200, 385, 5);
+    EXPECT_EQ(arrivals.wanted_ms(), 15);
+    arrivals.arrive_until(385, 415, 5);
+    EXPECT_EQ(arrivals.wanted_ms(), 10);
+}
+
+TEST(RenderClock, AfterAPauseOfTwoSecondsThePathMayBeAnother) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 200);
+    arrivals.arrive_until(500, 508, 30);
+    EXPECT_EQ(arrivals.wanted_ms(), 10);
+}
+
 }  // namespace
 }  // namespace shoal::replication::render_clock_test

@@ -18,11 +18,19 @@ struct Whereabouts {
 struct Private {
     int number = 0;
 };
+struct Score {
+    int points = 0;
+};
+struct Gauge {
+    float level = 0;
+};
 
 Schema rewind_schema() {
     Schema schema;
     schema.component<Whereabouts>("whereabouts", linear(), predicted());
     schema.component<Private>("private", to_owner());
+    schema.component<Score>("score");
+    schema.component<Gauge>("gauge", linear(), to_owner());
     schema.tag<Mine>("mine", to_owner());
     return schema;
 }
@@ -37,7 +45,7 @@ struct Shooting {
         }
     }
     void tick(bool reaches_first) {
-        world.set(target, Whereabouts{static_cast<float>(now)});
+        if (now % every == 0) world.set(target, Whereabouts{static_cast<float>(now)});
         sender.update(now++);
         std::byte room[1300];
         for (std::size_t i = 0; i < 2; ++i) {
@@ -62,7 +70,7 @@ struct Shooting {
     std::vector<Sender::Peer> peers;
     std::vector<PlayerId> ids;
     ecs::Entity target = world.spawn(Replicated{}, Whereabouts{}, Private{3});
-    Tick now = 1;
+    Tick now = 1, every = 1;
     std::uint64_t number = 1;
 };
 
@@ -185,6 +193,105 @@ TEST(Rewind, APlayerThatLeftSeesNothing) {
     shooting.rewind.add_player(shooting.ids[0], shooting.peers[0]);
     EXPECT_FLOAT_EQ(*shooting.sees(0, 45.0), 45) << "after a new start its time may be any";
     EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
+}
+
+TEST(Rewind, APlayerThatComesBackStartsAgain) {
+    Shooting shooting;
+    for (int i = 1; i <= 60; ++i) shooting.tick(true);
+    EXPECT_TRUE(shooting.sees(1, 2.0));
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 1u);
+    shooting.rewind.add_player(shooting.ids[1], shooting.peers[1]);
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 0u);
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 58.0), 58) << "its time may be any";
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 0u);
+}
+
+TEST(Rewind, ATimeThatWentBackReturnsAtMostATenthFasterThanTheServer) {
+    Shooting shooting;
+    for (int i = 1; i <= 60; ++i) shooting.tick(true);
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 56.0), 56);
+    shooting.tick(true);
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 42.0), 42) << "a lag of 20 ticks";
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 0u);
+    for (int i = 1; i <= 10; ++i) {
+        shooting.tick(true);
+        const double most = static_cast<double>(shooting.now) - (20 - 2 - 0.1 * i);
+        EXPECT_NEAR(*shooting.sees(1, most + 1), most, 0.01) << i;
+        EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, static_cast<std::uint64_t>(i));
+    }
+}
+
+TEST(Rewind, StateThatTheClientLackedIsContinuedAsOnTheClient) {
+    Shooting shooting;
+    const ecs::Entity other = shooting.world.spawn(Replicated{}, Whereabouts{});
+    shooting.every = 4;
+    for (int i = 1; i <= 50; ++i) {
+        shooting.world.set(other, Whereabouts{static_cast<float>(i)});  // a payload in each tick
+        shooting.tick(true);
+    }
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 46.5), 46.5f) << "between 44 and 48";
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 49.5), 49.5f) << "after 48";
+    Shooting uneven;
+    const ecs::Entity steady = uneven.world.spawn(Replicated{}, Whereabouts{});
+    uneven.every = 2;
+    for (int i = 1; i <= 48; ++i) {
+        uneven.world.set(steady, Whereabouts{static_cast<float>(i)});
+        if (i == 47) uneven.world.set(uneven.target, Whereabouts{48});
+        if (i == 48) uneven.every = 1'000;
+        uneven.tick(true);
+    }
+    EXPECT_FLOAT_EQ(*uneven.sees(1, 47.5), 49) << "as from 46 to 47";
+}
+
+TEST(Rewind, AVersionIsAsOldAsTheRecordWithIt) {
+    Shooting shooting;
+    for (int i = 1; i <= 14; ++i) shooting.tick(i != 14);
+    shooting.every = 1'000;  // it stays at 14
+    for (int i = 15; i <= 20; ++i) shooting.tick(true);
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 14.5), 14);
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 14.5), 13.75f) << "13 until the record of 15";
+}
+
+TEST(Rewind, OnlyWhatTheClientShowsLateIsRewound) {
+    Shooting shooting;
+    ecs::World& world = shooting.world;
+    const ecs::Entity still = world.spawn(Replicated{}, Score{}), hidden = world.spawn(Replicated{}, Score{});
+    world.set(hidden, Gauge{});
+    for (int i = 1; i <= 20; ++i) {
+        for (const ecs::Entity entity : {still, hidden}) world.set(entity, Score{i});
+        world.set(hidden, Gauge{static_cast<float>(i)});
+        if (i >= 18) world.set(shooting.target, Score{i});
+        shooting.tick(true);
+    }
+    for (const ecs::Entity entity : {still, hidden, shooting.target}) world.set(entity, Score{100});
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 15.5), 15.5f);
+    const Past past = shooting.rewind.seen_by(shooting.ids[1]);
+    EXPECT_EQ(past.get<Score>(still)->points, 20) << "its newest version is shown";
+    EXPECT_EQ(past.get<Score>(hidden)->points, 20) << "only its owner shows it late";
+    EXPECT_FALSE(past.get<Gauge>(hidden));
+    EXPECT_FALSE(past.get<Score>(shooting.target)) << "the entity had none at that time";
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 19.5), 19.5f);
+    EXPECT_EQ(shooting.rewind.seen_by(shooting.ids[0]).get<Score>(shooting.target)->points, 19)
+        << "not mixed";
+    EXPECT_FLOAT_EQ(*shooting.sees(0, std::nullopt), 20) << "a client that does not interpolate any more";
+    EXPECT_EQ(shooting.rewind.seen_by(shooting.ids[0]).get<Score>(shooting.target)->points, 20);
+}
+
+TEST(Rewind, APlayerThatHasNothingYetSeesNothing) {
+    Shooting shooting;
+    shooting.now = 0xffff'fffa;  // tick 0 is one of the first
+    for (int i = 1; i <= 20; ++i) shooting.tick(i > 12);
+    EXPECT_EQ(shooting.sees(0, 5.0), std::nullopt) << "the first record is that of tick 6";
+    shooting.now += 1;
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 7.5), 7.5f);
+    Shooting other;
+    other.now = 0xffff'fffa;
+    for (int i = 1; i <= 20; ++i) other.tick(false);
+    for (const std::optional<double> time : {std::optional(5.0), std::optional<double>()})
+        EXPECT_EQ(other.sees(0, time), std::nullopt);
+    EXPECT_EQ(other.rewind.stats(other.ids[0]).breaches, 0u);
+    EXPECT_EQ(other.rewind.stats({}).breaches, 0u);
+    other.rewind.set_time({}, other.now, 16);
 }
 
 }  // namespace

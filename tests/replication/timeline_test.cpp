@@ -86,5 +86,27 @@ TEST(Timeline, ObservationsThatComeInAnotherOrderCountByTheirTicks) {
     EXPECT_EQ(timeline.unwrapped(0xffff'ffef), -1);
 }
 
+// Few observations after a pause say nothing: the estimate stays that of the last half second before it.
+TEST(Timeline, APathThatBecameLongerIsNotForgottenInAPause) {
+    Timeline timeline(20ms);
+    Tick tick = 0;
+    for (; tick < 200; ++tick) timeline.add(tick, tick * 20ms);
+    for (; tick < 235; ++tick) timeline.add(tick, tick * 20ms + 100ms);
+    EXPECT_NEAR(timeline.position(6s), 295, 0.1);
+    timeline.add(255, 255 * 20ms + 100ms);
+    EXPECT_NEAR(timeline.position(6s), 295, 0.1);
+}
+
+TEST(Timeline, TicksCanWrapManyTimes) {
+    Timeline timeline(20ms);
+    const std::int64_t step = std::int64_t{1} << 30;
+    for (std::int64_t ticks = 0; ticks <= 9 * step; ticks += step) {
+        timeline.add(7 + static_cast<Tick>(ticks), ticks * 20ms);
+        EXPECT_EQ(timeline.unwrapped(7 + static_cast<Tick>(ticks)), ticks);
+        EXPECT_EQ(timeline.unwrapped(6 + static_cast<Tick>(ticks)), ticks - 1);
+        EXPECT_EQ(timeline.wrapped(ticks), 7 + static_cast<Tick>(ticks));
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::timeline_test
