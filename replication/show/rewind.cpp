@@ -76,9 +76,7 @@ bool Rewind::see(const Player* player, ecs::Entity entity, const void* type, boo
     if (!player) return false;
     // The player's client shows these entities ahead of the server.
     if (sender_.owner(entity) == player->peer || sender_.is_predictor(player->peer, entity)) return is_there;
-    const std::size_t component = schema_.find(type);
-    return component != kMaxComponents &&
-           read(*player, entity, static_cast<ComponentIndex>(component), value);
+    return read(*player, entity, schema_.find(type), value);
 }
 
 /// Returns whether a client with this view shows an entity of this shape as of its render time, if it does
@@ -91,11 +89,10 @@ bool Rewind::is_displayed(const Shape& shape, const View& view) const {
     });
 }
 
-bool Rewind::read(const Player& player, ecs::Entity entity, ComponentIndex component, void* value) const {
+bool Rewind::read(const Player& player, ecs::Entity entity, std::size_t index, void* value) const {
     const std::optional<std::uint32_t> slot = sender_.slot_of(player.peer, entity);
     if (!slot) return false;
     const View view = sender_.view(player.peer).shown(*slot);
-    if (!view.shows(schema_, component)) return false;
     const Deliveries& had = sender_.view(player.peer).deliveries(*slot);
     const std::optional<Version> newest = had.empty() ? std::nullopt : version(entity, had.newest());
     if (!newest) return false;
@@ -103,11 +100,11 @@ bool Rewind::read(const Player& player, ecs::Entity entity, ComponentIndex compo
     const std::optional<Version> shown = is_rewound ? version(entity, had.at(player.time->tick)) : newest;
     if (!shown) return false;
     ImageCursor cursor(schema_, shown->image);
-    if (!cursor.seek(component)) return false;
+    const auto component = static_cast<ComponentIndex>(index);
+    if (!cursor.seek(component) || !view.shows(schema_, component)) return false;
     EntityMap& map = const_cast<Rewind&>(*this);
     cursor.layout().restore(cursor.lanes(), cursor.parts(), map, value);
-    ComponentIndex mixed = 0;
-    if (!is_rewound || !mixer_.shows(schema_.components()[component].type, mixed)) return true;
+    if (!is_rewound || schema_.components()[component].display.kind == Display::Kind::step) return true;
     const Mixer::Around around{*shown,
                                version(entity, had.after(player.time->tick)),
                                version(entity, had.at(shown->tick - 1)),

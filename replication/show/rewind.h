@@ -61,8 +61,8 @@ private:
 
     const Player* find(PlayerId player) const;
     bool see(const Player* player, ecs::Entity entity, const void* type, bool is_there, void* value) const;
-    /// Returns false if the player did not have the component.
-    bool read(const Player& player, ecs::Entity entity, ComponentIndex component, void* value) const;
+    /// Returns false if the player did not have the component. `index`: kMaxComponents if it is not declared.
+    bool read(const Player& player, ecs::Entity entity, std::size_t index, void* value) const;
     std::optional<Version> version(ecs::Entity entity, std::optional<Tick> tick) const;
     bool is_displayed(const Shape& shape, const View& view) const;
 
