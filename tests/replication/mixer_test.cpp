@@ -121,6 +121,12 @@ TEST(Mixer, MissingStateContinuesTheLastJourneyForTwoIntervalsAndATenthOfASecond
     EXPECT_TRUE(times.weight(101));
     times.around.newest = 104;
     EXPECT_EQ(times.weight(101), std::nullopt) << "a record was due: the entity stands still";
+    times.around.newest = 102;
+    times.around.mean_gap = 2.5f;
+    EXPECT_TRUE(times.weight(101)) << "about three ticks";
+    times.around.mean_gap = 2.4f;
+    EXPECT_EQ(times.weight(101), std::nullopt) << "about two ticks";
+    times.around.mean_gap = 4;
     times.around.newest = 101;
     times.around.before = times.version(0, 92);
     EXPECT_TRUE(times.weight(101));

@@ -721,11 +721,14 @@ TEST(OwnedState, ValuesThatTheServerAskedForAreSentAlthoughTheyDidNotChange) {
     ask(fleet.stage().sender.net_id(fleet.ships[1]));
     EXPECT_GT(fleet.section(1'000), 0u);
     EXPECT_EQ(fleet.writer().stats().sent, 1u);
+    ask(fleet.stage().sender.net_id(fleet.harbour.ship));
+    EXPECT_GT(fleet.section(1'000), 0u);
+    EXPECT_EQ(fleet.writer().stats().sent, 3u) << "a banner and an aim";
     // It owns the entity only later.
     fleet.stage().sender.set_owner(foreign, fleet.client().peer);
     fleet.stage().world.add<Mine>(foreign);
     fleet.stage().run(4);
-    EXPECT_EQ(fleet.writer().stats().sent, 2u);
+    EXPECT_EQ(fleet.writer().stats().sent, 4u);
 }
 
 TEST(OwnedState, AnEntityWithoutAPresentValueSendsNone) {

@@ -179,6 +179,7 @@ TEST(Rewind, AComponentThatIsNotInTheSchemaIsSeenOnlyWhereTheClientIsAheadOfTheS
     EXPECT_FALSE(shooting.rewind.seen_by(shooting.ids[0]).get<Unknown>(shooting.target));
     shooting.sender.set_owner(shooting.target, shooting.peers[0]);
     EXPECT_TRUE(shooting.rewind.seen_by(shooting.ids[0]).get<Unknown>(shooting.target));
+    EXPECT_FALSE(shooting.rewind.seen_by(shooting.ids[0]).get<Score>(shooting.target)) << "it has none";
 }
 
 TEST(Rewind, APlayerThatLeftSeesNothing) {

@@ -48,7 +48,8 @@ TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
     key.issue(entropy);
     const Ticket first{PlayerId{7}, key.newest()};
     EXPECT_EQ(Ticket::from(first.bytes()), first);
-    EXPECT_FALSE(Ticket::from(std::vector<std::byte>(19, std::byte{1})));
+    for (const std::size_t size : {0u, 19u, 21u})
+        EXPECT_FALSE(Ticket::from(std::vector<std::byte>(size, std::byte{1}))) << size;
     EXPECT_FALSE(Ticket::from(Ticket{}.bytes())) << "nobody's";
     EXPECT_TRUE(key.accepts(first));
     EXPECT_FALSE(key.accepts({PlayerId{7}, {}}));
