@@ -785,6 +785,27 @@ TEST(OwnedState, ARefusedValueIsNotSentAgain) {
     EXPECT_EQ(harbour.banner(), "newer");
 }
 
+TEST(OwnedState, ARefusalOfTheFirstCopyDoesNotRestoreWhileTheSecondOneIsUnderWay) {
+    Fleet fleet(1);
+    const Schema schema = owned_schema();
+    fleet.write(0, "a");
+    EXPECT_GT(fleet.section(1'000), 0u);
+    fleet.writer().on_fate(fleet.next - 1, false);
+    EXPECT_GT(fleet.section(1'000), 0u);
+    const ecs::Entity replica = fleet.stage().replica(fleet.client(), fleet.ships[0]);
+    const auto refuse = [&](std::uint64_t packet) {
+        EXPECT_TRUE(fleet.writer().receive(write_refusal(schema, {packet,
+                                                                  fleet.stage().sender.net_id(fleet.ships[0]),
+                                                                  Harbour::component<Banner>(),
+                                                                  "no",
+                                                                  {2, 'h', 'i'}})));
+        return fleet.client().world.get<Banner>(replica).text;
+    };
+    EXPECT_EQ(refuse(fleet.next - 2), "a");
+    EXPECT_EQ(refuse(fleet.next - 1), "hi");
+    EXPECT_EQ(fleet.writer().stats().refused, 1u);
+}
+
 TEST(OwnedState, AReconnectedClientSendsTheValuesThatItEverSent) {
     Fleet fleet(3);
     fleet.write(1, "a");
@@ -858,6 +879,12 @@ TEST(OwnedState, HostileSectionsHaveNoEffect) {
     for (const std::uint32_t net_id : {0u, own + 1000, harbour.stage.sender.net_id(foreign), 0xff000001u})
         EXPECT_TRUE(read_forged(harbour, 1000, owned_section(0, net_id, banner, "x")));
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).ignored, 4u);
+    const ecs::Entity unsent = harbour.stage.world.spawn(Replicated{}, Banner{"unsent"});
+    harbour.stage.give(&harbour.first, unsent);
+    const NetId of_unsent = harbour.stage.sender.net_id(unsent);
+    EXPECT_TRUE(read_forged(harbour, 1000, owned_section(0, of_unsent, banner, "x")));
+    EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).ignored, 5u) << "the client does not have it";
+    EXPECT_EQ(harbour.stage.world.get<Banner>(unsent).text, "unsent");
     for (const std::uint32_t component : {std::uint32_t{Harbour::component<Cargo>()},
                                           std::uint32_t{Harbour::component<Mine>()}, 4u, 5000u, 70'000u})
         EXPECT_FALSE(read_forged(harbour, 1001, owned_section(0, own, component, "x"))) << component;
@@ -980,13 +1007,13 @@ TEST(OwnedState, AMalformedRefusalIsNone) {
     const Schema schema = owned_schema();
     const ComponentIndex banner = Harbour::component<Banner>();
     const std::vector<std::byte> message =
-        write_refusal(schema, {0x1'2345'6789, 7, banner, std::string(100, 'y'), {2, 'h', 'i'}});
+        write_refusal(schema, {0x1'2345'6789, 7, banner, std::string(100, '\xfe'), {2, 'h', 'i'}});
     const std::optional<OwnedRefusal> read = read_refusal(schema, message);
     ASSERT_TRUE(read);
     EXPECT_EQ(read->packet, 0x1'2345'6789u);
     EXPECT_EQ(read->net_id, 7u);
     EXPECT_EQ(read->component, banner);
-    EXPECT_EQ(read->why, std::string(kMaxRefusalBytes, 'y'));
+    EXPECT_EQ(read->why, std::string(kMaxRefusalBytes, '\xfe'));
     EXPECT_EQ(read->words, (std::vector<std::uint32_t>{2, 'h', 'i'}));
     for (std::size_t size = 0; size < message.size(); ++size)
         EXPECT_FALSE(read_refusal(schema, std::span(message).first(size)));

@@ -384,6 +384,32 @@ TEST(RenderClock, TheDelayGrowsByFivePercentOfTheTimeThatPasses) {
     EXPECT_NEAR(arrivals.delay_ms(), before + 0.05 * 1'000, 0.01);
 }
 
+TEST(RenderClock, InTheFirstSecondTheDelayIsCorrectedAtOnce) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 60);
+    for (const int tick : {75, 90}) arrivals.arrive(tick, 0, false);
+    EXPECT_EQ(arrivals.wanted_ms(), 150);
+    EXPECT_NEAR(arrivals.delay_ms(), 150, 0.01) << "0.9 s after the first payload";
+    Arrivals later;
+    later.arrive_until(0, 60);
+    for (const int tick : {75, 90, 105}) later.arrive(tick, 0, false);
+    EXPECT_NEAR(later.delay_ms(), 150, 0.01);
+    later.arrive(125, 0, false);
+    later.arrive(145, 0, false);
+    EXPECT_EQ(later.wanted_ms(), 200);
+    EXPECT_LT(later.delay_ms(), 150 + 0.051 * 400);
+}
+
+TEST(RenderClock, ALongTimeBetweenTwoUpdatesIsNotCorrectedTooFar) {
+    Arrivals arrivals;
+    arrivals.arrive_until(0, 200);
+    arrivals.arrive_until(200, 220, 9);
+    EXPECT_EQ(arrivals.wanted_ms(), 19);
+    EXPECT_LT(arrivals.delay_ms(), 14);
+    arrivals.clock.update(net::Time(7'000'000) + std::chrono::milliseconds(219 * 10 + 9 + 3'000));
+    EXPECT_NEAR(arrivals.delay_ms(), 19, 0.01);
+}
+
 TEST(RenderClock, TheLeastDelayedPayloadOfATenthOfASecondCounts) {
     Arrivals arrivals;
     for (int tick = 0; tick < 400; ++tick) arrivals.arrive(tick, tick % 10 == 0 ? 0 : 8);

@@ -232,6 +232,12 @@ TEST(Rewind, StateThatTheClientLackedIsContinuedAsOnTheClient) {
     }
     EXPECT_FLOAT_EQ(*shooting.sees(1, 46.5), 46.5f) << "between 44 and 48";
     EXPECT_FLOAT_EQ(*shooting.sees(0, 49.5), 49.5f) << "after 48";
+    shooting.every = 1'000;
+    for (int i = 51; i <= 60; ++i) {
+        shooting.world.set(other, Whereabouts{static_cast<float>(i)});
+        shooting.tick(true);
+    }
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 50.5), 48) << "the client knows that it stopped";
     Shooting uneven;
     const ecs::Entity steady = uneven.world.spawn(Replicated{}, Whereabouts{});
     uneven.every = 2;
@@ -274,6 +280,9 @@ TEST(Rewind, OnlyWhatTheClientShowsLateIsRewound) {
     EXPECT_FLOAT_EQ(*shooting.sees(0, 19.5), 19.5f);
     EXPECT_EQ(shooting.rewind.seen_by(shooting.ids[0]).get<Score>(shooting.target)->points, 19)
         << "not mixed";
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 19.0), 19);
+    EXPECT_EQ(shooting.rewind.seen_by(shooting.ids[0]).get<Score>(shooting.target)->points, 19)
+        << "at a whole tick";
     EXPECT_FLOAT_EQ(*shooting.sees(0, std::nullopt), 20) << "a client that does not interpolate any more";
     EXPECT_EQ(shooting.rewind.seen_by(shooting.ids[0]).get<Score>(shooting.target)->points, 20);
 }

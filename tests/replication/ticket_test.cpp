@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,17 @@ TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
     key.use(third, entropy);
     EXPECT_FALSE(key.accepts(first));
     EXPECT_TRUE(key.accepts(third));
+}
+
+TEST(SeatKey, EveryByteOfASecretIsRandom) {
+    net::Entropy entropy(seed_of(3));
+    std::array<std::byte, 16> any{};
+    for (int i = 0; i < 20; ++i) {
+        SeatKey key;
+        key.issue(entropy);
+        for (std::size_t at = 0; at < any.size(); ++at) any[at] |= key.newest()[at];
+    }
+    for (const std::byte byte : any) EXPECT_NE(byte, std::byte{0});
 }
 
 TEST(SeatKey, KnowsTheTicketThatWasValidUntilTheLastUse) {

@@ -108,5 +108,35 @@ TEST(Timeline, TicksCanWrapManyTimes) {
     }
 }
 
+TEST(Timeline, TheLeastLateObservationOfATenthOfASecondCounts) {
+    Timeline timeline(20ms);
+    for (Tick tick = 0; tick < 199; ++tick) {
+        timeline.add(tick, tick * 20ms + (tick % 5 == 0 ? 0ms : 15ms));
+        EXPECT_NEAR(timeline.position(6s), 300, 0.01) << tick;
+    }
+}
+
+TEST(Timeline, AnEstimateIsNeverLaterThanTheLeastLateObservationOfHalfASecond) {
+    for (const Tick phase : {0u, 1u}) {
+        Timeline timeline(20ms);
+        Tick tick = 0;
+        for (; tick < 200; ++tick) timeline.add(tick, tick * 20ms);
+        for (; tick < 240; ++tick) {
+            timeline.add(tick, tick * 20ms + ((tick + phase) % 2 == 0 ? 100ms : 110ms));
+            EXPECT_GE(timeline.position(6s), 295 - 0.01) << tick;
+        }
+        EXPECT_NEAR(timeline.position(6s), 295, 0.01);
+    }
+}
+
+TEST(Timeline, FewObservationsReplaceOthersAfterTwoSecondsToo) {
+    Timeline timeline(20ms);
+    for (Tick tick = 0; tick < 200; ++tick) timeline.add(tick, tick * 20ms);
+    for (Tick tick = 200; tick < 295; tick += 8) timeline.add(tick, tick * 20ms + 10ms);
+    EXPECT_NEAR(timeline.position(6s), 300, 0.01);
+    for (Tick tick = 296; tick < 320; tick += 8) timeline.add(tick, tick * 20ms + 10ms);
+    EXPECT_NEAR(timeline.position(6s), 299.5, 0.01);
+}
+
 }  // namespace
 }  // namespace shoal::replication::timeline_test
