@@ -18,7 +18,7 @@
 #include "tests/replication/support/naive_race.h"
 #include "tests/replication/support/records.h"
 
-namespace shoal::replication {
+namespace shoal::replication::naive_decoder_test {
 namespace {
 
 using naive::Coding;
@@ -554,4 +554,4 @@ TEST(NaiveStateDecoder, ReadsTheExampleOfWireMd) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::naive_decoder_test

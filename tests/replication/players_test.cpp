@@ -24,7 +24,7 @@ Players::Player& add_away(Players& players, std::uint32_t index, net::Time since
     player.seat.connect();
     player.seat.set_ready();
     player.seat.load(0s);
-    static_cast<void>(player.seat.step({}, 0, 0s));
+    static_cast<void>(player.seat.advance({}, 0, 0s));
     player.seat.go_away(since);
     players.disconnect(player);
     return player;
@@ -115,7 +115,7 @@ TEST(Players, ThePlaceOfAPlayerThatLeftIsUsedAgainByAFreshOne) {
     Players::Player& former = players.add(connection(1));
     former.client_id = 7;
     former.seat.connect();
-    former.key.view = 5;
+    former.key.state_number = 5;
     players.remove(former);
     EXPECT_EQ(players.find(connection(1)), nullptr);
     EXPECT_EQ(players.find_connected(connection(1)), nullptr);
@@ -123,7 +123,7 @@ TEST(Players, ThePlaceOfAPlayerThatLeftIsUsedAgainByAFreshOne) {
     EXPECT_EQ(&next, &former);
     EXPECT_EQ(next.client_id, 0u);
     EXPECT_EQ(next.seat.phase(), Phase::disconnected);
-    EXPECT_EQ(next.key.view, 1u);
+    EXPECT_EQ(next.key.state_number, 1u);
     EXPECT_EQ(players.find_connected(connection(1)), nullptr);
     EXPECT_EQ(players.find_connected(connection(2)), &next);
 }

@@ -316,12 +316,12 @@ TEST(Seat, IsGivenUpWhenLoadingTakesTooLongTwice) {
     seat.connect();
     seat.set_ready();
     seat.load(10s);
-    EXPECT_EQ(seat.step(options, 1, 12'999'999us), Seat::Step::wait);
-    EXPECT_EQ(seat.step(options, 1, 13s), Seat::Step::restart);
-    EXPECT_EQ(seat.step(options, 1, 15'999'999us), Seat::Step::wait);
-    EXPECT_EQ(seat.step(options, 1, 16s), Seat::Step::give_up);
+    EXPECT_EQ(seat.advance(options, 1, 12'999'999us), Seat::Next::wait);
+    EXPECT_EQ(seat.advance(options, 1, 13s), Seat::Next::restart);
+    EXPECT_EQ(seat.advance(options, 1, 15'999'999us), Seat::Next::wait);
+    EXPECT_EQ(seat.advance(options, 1, 16s), Seat::Next::give_up);
     EXPECT_FALSE(seat.has_joined());
-    EXPECT_EQ(seat.step(options, 0, 17s), Seat::Step::play);
+    EXPECT_EQ(seat.advance(options, 0, 17s), Seat::Next::play);
     EXPECT_TRUE(seat.has_joined());
     EXPECT_EQ(seat.phase(), Phase::playing);
 }
@@ -336,8 +336,8 @@ TEST(Seat, ComesBackAsAtFirstButAdmitted) {
     seat.set_ready();
     seat.admit();
     seat.load(10s);
-    EXPECT_EQ(seat.step(options, 1, 13s), Seat::Step::restart);
-    EXPECT_EQ(seat.step(options, 0, 14s), Seat::Step::play);
+    EXPECT_EQ(seat.advance(options, 1, 13s), Seat::Next::restart);
+    EXPECT_EQ(seat.advance(options, 0, 14s), Seat::Next::play);
     seat.go_away(20s);
     EXPECT_EQ(seat.phase(), Phase::away);
     EXPECT_TRUE(seat.has_joined());
@@ -349,14 +349,14 @@ TEST(Seat, ComesBackAsAtFirstButAdmitted) {
     seat.set_ready();
     EXPECT_TRUE(seat.may_load(options));
     seat.load(23s);
-    EXPECT_EQ(seat.step(options, 1, 26s), Seat::Step::restart) << "once again";
-    EXPECT_EQ(seat.step(options, 0, 27s), Seat::Step::play);
+    EXPECT_EQ(seat.advance(options, 1, 26s), Seat::Next::restart) << "once again";
+    EXPECT_EQ(seat.advance(options, 0, 27s), Seat::Next::play);
     seat.go_away(30s);
     seat.come_back(true, 31s);
     EXPECT_EQ(seat.phase(), Phase::loading);
     EXPECT_EQ(seat.since(), net::Time(31s));
-    EXPECT_EQ(seat.step(options, 1, 33s), Seat::Step::wait);
-    EXPECT_EQ(seat.step(options, 1, 34s), Seat::Step::restart);
+    EXPECT_EQ(seat.advance(options, 1, 33s), Seat::Next::wait);
+    EXPECT_EQ(seat.advance(options, 1, 34s), Seat::Next::restart);
 }
 
 TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
