@@ -73,7 +73,8 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     log_->set_parity(clock_->parity());
     const net::Duration passed = now - std::exchange(updated_, now);
     for (Member& member : members_) smoothing_.decay(member.shown, passed);
-    must_restore_ = must_restore_ || ticks.is_set;
+    if (ticks.is_set)
+        for (Member& member : members_) member.first.reset();
     is_predicting_ = on_step_ && !held_.empty() && clock_->lead(now) <= max_lead_;
     find_pending();
     if (is_predicting_) {
@@ -82,6 +83,7 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     } else {
         stop();
     }
+    if (ticks.is_set) must_restore_ = true;  // the skipped ticks are not computed: nothing to compare with
     // If the clock jumps, the shown values must not jump.
     const bool jumps = ticks.is_set || ticks.count >= kJump;
     for (Member& member : members_)
@@ -99,6 +101,7 @@ void Predictor::stop() {
     for (Member& member : members_) leave(member);
     members_.clear();
     set_predicted(pending_, false);
+    must_restore_ = true;
 }
 
 std::span<const ComponentIndex> Predictor::add_pending(ecs::Entity entity) {

@@ -447,6 +447,22 @@ TEST(Predictor, AfterANanNothingIsRestoredForARoundTrip) {
     EXPECT_EQ(road.x(road.carts[0]), 104);
 }
 
+// Goal: the ticks that a pause skipped are not compared, also if the client was so far ahead that the
+// server's state is older than the last tick before the pause.
+TEST(Predictor, TicksThatWereSkippedAreNotCompared) {
+    Road road(400ms);
+    road.run(60);
+    ASSERT_TRUE(road.predictor.is_predicting());
+    const PredictionStats before = road.stats();
+    for (int i = 0; i < 15; ++i) road.serve();
+    road.update();
+    ASSERT_EQ(road.steps.back().first, road.pair.next_tick - 1 + 22);
+    road.run(60);
+    EXPECT_EQ(road.stats().mispredictions, before.mispredictions);
+    EXPECT_GT(road.stats().checks, before.checks + 20);
+    EXPECT_EQ(road.x(road.carts[0]), road.pair.world.get<Cart>(road.carts[0]).x + 22);
+}
+
 TEST(Predictor, ATickIsCheckedIfAtMost63TicksWereComputedAfterIt) {
     for (const Tick lead : {63u, 64u}) {
         Pair pair({}, {}, 1'000, 1, cart_schema());
