@@ -16,12 +16,11 @@ Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver
       queries_(world),
       values_(world, schema, map),
       smoothing_(world, schema),
+      teleports_(static_cast<ComponentIndex>(schema.find<Teleports>())),
       mine_(world),
       to_predict_(world) {
     for (const PredictedValues::Component& component : values_.components()) held_.push_back(component.index);
     row_.resize(values_.row_words());
-    if (const std::size_t found = schema.find<Teleports>(); found != kMaxComponents)
-        teleports_ = static_cast<ComponentIndex>(found);
     if (schema.structs(StructKind::input).empty()) return;
     type_ = &schema.structs(StructKind::input)[0];
     const std::size_t index = schema.input_component();
@@ -136,7 +135,6 @@ void Predictor::join(ecs::Entity entity, bool is_active) {
     member.entity = entity;
     member.net_id = net_id;
     member.since = shown->tick;
-    member.is_found = true;
     member.is_active = is_active;
     member.rows.resize(values_.row_words() * kKept);
     if (entity.index >= places_.size()) places_.resize(entity.index + std::size_t{1});
@@ -192,8 +190,8 @@ void Predictor::reconcile() {
     const std::optional<Tick> complete = receiver_.group_complete();
     if (!complete || !last_ || members_.empty()) return;
     const Tick tick = *complete;
-    if (checked_ && (is_newer(*checked_, tick) || (tick == *checked_ && !must_restore_))) return;
-    if (is_newer(tick, *last_) || *last_ - tick >= kKept) return;
+    if (tick == checked_ && !must_restore_) return;
+    if (*last_ - tick >= kKept) return;  // also if the tick is newer
     if (!find_images(tick)) return;
     checked_ = tick;
     for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -224,20 +222,15 @@ std::uint32_t Predictor::teleports(const Image& image) const {
     return position == Shape::kAbsent ? 0 : *image.lanes(position);
 }
 
+/// Requires that the members were restored, and that all ticks since then were computed.
 bool Predictor::is_wrong(Tick tick) {
-    bool is_wrong = false;
     stats_.checks += 1;
     std::uint32_t error = 0;
     for (std::size_t i = 0; i < members_.size(); ++i) {
-        Member& member = members_[i];
-        if (!member.first || is_newer(*member.first, tick)) {
-            is_wrong = true;  // there is nothing to compare with
-            continue;
-        }
         values_.capture(images_[i], row_);
-        error = std::max(error, values_.difference(row(member, tick), row_));
+        error = std::max(error, values_.difference(row(members_[i], tick), row_));
     }
-    if (error == 0) return is_wrong;
+    if (error == 0) return false;
     stats_.mispredictions += 1;
     stats_.last_error = error;
     return true;
@@ -255,11 +248,8 @@ void Predictor::restore(Tick tick) {
                     receiver_.show(member.entity, images_[i], component.index);
         }
     }
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-        Member& member = members_[i];
+    for (Member& member : members_) {
         if (!world_.is_alive(member.entity)) continue;
-        values_.capture(images_[i], row(member, tick));
-        member.first = tick;
         if (!member.is_active) world_.add<Predicted>(member.entity);
         member.is_active = true;
     }
@@ -272,7 +262,7 @@ void Predictor::restore(Tick tick) {
     set_predicted(pending_, true);
     for (Member& member : members_) {
         smoothing_.end_jump(member.shown, fraction_);
-        if (std::exchange(member.has_teleported, false)) {
+        if (member.has_teleported) {
             smoothing_.forget(member.shown);
             smoothing_.take_tick(member.entity, member.shown);
         }
@@ -310,8 +300,6 @@ void Predictor::run(Tick tick, bool is_new) {
         if (!member.is_active || !world_.is_alive(member.entity)) continue;
         stats_.nans += values_.capture(member.entity, row(member, tick));
         smoothing_.take_tick(member.entity, member.shown);
-        if (!member.first) member.first = tick;
-        if (tick - *member.first >= kKept) member.first = tick - (kKept - 1);
     }
 }
 

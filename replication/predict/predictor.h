@@ -95,7 +95,6 @@ private:
         Tick since = 0;                   // the entity belongs to the group from this tick on
         bool is_found = false;            // the entity still has a tag of the group
         bool is_active = false;           // the entity was restored once, and has been simulated since then
-        std::optional<Tick> first;        // oldest tick in `rows`
         std::vector<std::uint32_t> rows;  // a row for each of the last kKept ticks, by tick
         Smoothing::Entity shown;
         std::optional<std::uint32_t> teleports;  // the entity's teleport count at the last check
@@ -132,7 +131,7 @@ private:
     std::unique_ptr<StepCheck> check_;  // null: steps are not checked
     PredictedValues values_;
     Smoothing smoothing_;
-    ComponentIndex teleports_ = kUnknownComponent;
+    ComponentIndex teleports_;  // if the schema has none: an index that no shape has
     net::Time updated_{0};
     double fraction_ = 0;               // at the last update(): the part of the newest tick that has passed
     std::vector<ComponentIndex> held_;  // predicted components, and the input component if it replicates
