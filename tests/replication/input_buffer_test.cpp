@@ -121,5 +121,30 @@ TEST(InputBuffer, Trap06InputsOfFarTicksAreDroppedAndTicksMayWrap) {
     EXPECT_EQ(desk.buffer.stats().in_time, 4u);
 }
 
+TEST(InputBuffer, AnInputIsLateForSixtyFourTicksAndEarlyFromSixtyFour) {
+    Desk desk;
+    desk.insert(desk.next - InputBuffer::kBehind - 1, {1, 0, false, false});
+    EXPECT_EQ(desk.buffer.stats().late, 0u);
+    for (int copy = 0; copy < 2; ++copy) desk.insert(desk.next - InputBuffer::kBehind, {1, 0, false, false});
+    EXPECT_EQ(desk.buffer.stats().late, 1u);
+    desk.insert(desk.next + InputBuffer::kAhead - 1, {1, 0, false, false});
+    EXPECT_EQ(desk.buffer.stats().early, 0u);
+    desk.insert(desk.next + InputBuffer::kAhead, {1, 0, false, false});
+    EXPECT_EQ(desk.buffer.stats().early, 1u);
+    for (Tick i = 0; i + 1 < InputBuffer::kAhead; ++i) EXPECT_EQ(desk.take().x, 0);
+    EXPECT_EQ(desk.take().x, 1);
+}
+
+TEST(InputBuffer, PressesCountAsLongAsTheValuesAreRepeated) {
+    for (const Tick late : {kPatience, kPatience + 1}) {
+        Desk desk;
+        for (Tick i = 0; i < late; ++i) desk.take();
+        desk.insert(100, {0, 0, true, true});
+        EXPECT_EQ(desk.take().dash.count, late == kPatience ? 1 : 0);
+        EXPECT_EQ(desk.buffer.stats().joined_presses, late == kPatience ? 2u : 0u);
+        EXPECT_EQ(desk.buffer.stats().dropped_presses, late == kPatience ? 0u : 2u);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::input_buffer_test

@@ -138,5 +138,65 @@ TEST(InputClock, Trap08AfterAPauseTheClockIsSetOnceAndOneTickBegins) {
     EXPECT_EQ(next.first, set.first + 1);
 }
 
+/// A clock whose first shift is over. A frame takes 10 ms.
+struct Settled : Clock {
+    Settled() {
+        step(20ms);
+        clock.shift(0ms);
+        step(10ms);
+        EXPECT_TRUE(clock.parity());
+    }
+    double lead_ms() const { return Timeline::ms(clock.lead(now)); }
+};
+
+TEST(InputClock, AShiftForwardByMoreThan100MsIsDoneAtOnceAlsoLater) {
+    for (const net::Duration shift : {100ms, 101ms}) {
+        Settled settled;
+        const double before = settled.lead_ms();
+        settled.clock.shift(shift);
+        settled.step(10ms);
+        EXPECT_EQ(settled.clock.parity(), shift == 100ms);
+        EXPECT_NEAR(settled.lead_ms() - before, shift == 100ms ? 0.8 : 101, 0.1);
+    }
+}
+
+TEST(InputClock, AShiftBackByMoreThan250MsStopsTheClock) {
+    for (const net::Duration shift : {-250ms, -255ms}) {
+        Settled settled;
+        const double before = settled.lead_ms();
+        settled.clock.shift(shift);
+        settled.step(4ms);
+        EXPECT_NEAR(settled.lead_ms() - before, shift == -250ms ? -0.12 : -4, 0.05);
+        settled.step(4ms);
+        settled.step(4ms);
+        EXPECT_NEAR(settled.lead_ms() - before, shift == -250ms ? -0.36 : -8.12, 0.05)
+            << "until 250 ms are left";
+    }
+}
+
+TEST(InputClock, AShiftReplacesTheRestOfTheLastOne) {
+    Settled settled;
+    const double before = settled.lead_ms();
+    settled.clock.shift(80ms);
+    for (int i = 0; i < 10; ++i) settled.step(10ms);
+    const double done = settled.lead_ms() - before;
+    EXPECT_GT(done, 5);
+    EXPECT_TRUE(settled.clock.parity());
+    settled.clock.shift(-5ms);
+    for (int i = 0; i < 200; ++i) settled.step(10ms);
+    EXPECT_FALSE(settled.clock.parity()) << "one shift was finished";
+    EXPECT_NEAR(settled.lead_ms() - before, done - 5, 0.2);
+}
+
+TEST(InputClock, AFrameOf250MsIsNoPause) {
+    for (const net::Duration frame : {250ms, 251ms}) {
+        Settled settled;
+        const Tick before = settled.clock.tick();
+        const InputClock::Advance advance = settled.step(frame);
+        EXPECT_EQ(advance.is_set, frame == 251ms);
+        EXPECT_EQ(advance.first, frame == 250ms ? before + 1 : settled.clock.tick());
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::input_clock_test

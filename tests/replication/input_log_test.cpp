@@ -4,6 +4,7 @@
 
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tests/replication/support/tiller.h"
@@ -183,6 +184,112 @@ TEST(InputLog, Trap06TheLowBitsNameTicksUpTo2048Away) {
             section.newest = tick % 4'096;
             EXPECT_EQ(section.newest_near(expected), tick) << expected << ' ' << away;
         }
+}
+
+TEST(InputLog, AfterAnAckOfTheNewestInputOnlyLaterOnesAreSent) {
+    LogDesk desk;
+    for (int i = 0; i < 3; ++i) desk.record();
+    EXPECT_EQ(desk.read(desk.write()).count, 3u);
+    desk.log.on_fate(desk.packet, true);
+    desk.record();
+    EXPECT_EQ(desk.read(desk.write()).count, 1u);
+}
+
+// Goal: fates of packets that had no inputs change nothing, also if their numbers are equal modulo the number
+// of packets that are remembered.
+TEST(InputLog, TheFateOfAPacketWithoutInputsChangesNothing) {
+    LogDesk desk;
+    desk.next = 0;
+    for (int i = 0; i < 3; ++i) desk.record();
+    desk.write();
+    for (const std::uint64_t other :
+         {std::uint64_t{0}, desk.packet + 1, desk.packet + 256, desk.packet + 512})
+        desk.log.on_fate(other, true);
+    desk.log.on_fate(desk.packet, false);
+    desk.record();
+    EXPECT_EQ(desk.read(desk.write()).count, 4u);
+}
+
+TEST(InputLog, TheLagIsAtMost2047) {
+    LogDesk desk;
+    for (const auto& [lag, sent] :
+         {std::pair(0u, 0u), std::pair(2'047u, 2'047u), std::pair(2'048u, 2'047u)}) {
+        desk.log.set_lag(lag);
+        desk.record();
+        EXPECT_EQ(desk.read(desk.write()).lag, sent);
+    }
+}
+
+TEST(InputLog, KeepsSixtyFourInputs) {
+    LogDesk desk;
+    for (int i = 0; i < 100; ++i) {
+        desk.frame({static_cast<std::int8_t>(i % 3 - 1), 0, false, false});
+        desk.record();
+    }
+    const Tick newest = desk.next - 1;
+    EXPECT_EQ(desk.log.newest(), newest);
+    for (Tick age = 0; age < 64; ++age) {
+        ASSERT_FALSE(desk.log.at(newest - age).empty()) << age;
+        EXPECT_EQ(desk.from(desk.log.at(newest - age)).x, static_cast<int>((99 - age) % 3) - 1) << age;
+    }
+    EXPECT_TRUE(desk.log.at(newest - 64).empty());
+    EXPECT_TRUE(desk.log.at(newest + 1).empty());
+}
+
+TEST(InputLog, TellsWhetherItLackedRoom) {
+    LogDesk desk;
+    desk.record();
+    EXPECT_TRUE(desk.write(10).empty());
+    EXPECT_TRUE(desk.log.lacked_room());
+    EXPECT_FALSE(desk.write().empty()) << "it is not sent yet";
+    EXPECT_FALSE(desk.log.lacked_room());
+    desk.record();
+    EXPECT_TRUE(desk.write(10).empty());
+    EXPECT_FALSE(desk.write(20).empty()) << "12 + 5 + 1 + 1 + 1";
+}
+
+TEST(InputLog, AfterAResetNothingOfTheFormerConnectionIsLeft) {
+    LogDesk desk;
+    desk.log.set_parity(true);
+    desk.log.set_lag(7);
+    desk.frame({1, 1, true, true});
+    desk.record();
+    const InputSection before = desk.read(desk.write());
+    EXPECT_TRUE(before.parity);
+    EXPECT_EQ(before.lag, 7u);
+    desk.frame({1, 1, true, true});
+    desk.record();
+    EXPECT_TRUE(desk.log.is_in_use());
+    desk.log.reset();
+    EXPECT_FALSE(desk.log.is_in_use());
+    EXPECT_EQ(desk.log.newest(), std::nullopt);
+    EXPECT_TRUE(desk.log.at(desk.next - 1).empty());
+    EXPECT_TRUE(desk.write().empty());
+    desk.next = 5'000;
+    const Tiller first = desk.record();
+    EXPECT_EQ(first.x, 0);
+    EXPECT_EQ(first.dash.count + first.jump.count, 0);
+    desk.packet = 10;
+    const InputSection after = desk.read(desk.write());
+    EXPECT_EQ(after.count, 1u);
+    EXPECT_FALSE(after.parity);
+    EXPECT_EQ(after.lag, std::nullopt);
+    desk.log.on_fate(1, true);  // of this connection, without inputs
+    desk.record();
+    EXPECT_EQ(desk.read(desk.write()).count, 2u);
+}
+
+TEST(InputLog, AnInputOutOfItsRangeIsRefused) {
+    LogDesk desk;
+    BitWriter out;
+    out.write(0xfff, 12);
+    out.write(31, 5);
+    for (int i = 0; i < 400; ++i) out.write_bool(true);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    BitReader in(bytes);
+    InputSection section;
+    EXPECT_FALSE(section.read(desk.type, desk.neutral, in));
 }
 
 }  // namespace

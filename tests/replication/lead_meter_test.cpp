@@ -393,5 +393,139 @@ TEST(LeadMeter, AsksForTheShiftsOfASimpleModel) {
     }
 }
 
+
+TEST(LeadMeter, APacketThatArrivesAtItsTickIsNotLate) {
+    Measured exact, late;
+    exact.expect_nothing(10, 0ms);
+    late.expect_nothing(3, -1us);
+    EXPECT_TRUE(late.packet(-1us));
+}
+
+TEST(LeadMeter, AShiftThatIsAtMostAQuarterOfATickOrATickBackIsNotWorthIt) {
+    for (const auto& [margin, shift] :
+         {std::pair(5ms, 0ms), std::pair(4ms, 6ms), std::pair(30ms, 0ms), std::pair(31ms, -21ms)}) {
+        Measured measured;
+        measured.expect_nothing(31, margin);
+        EXPECT_EQ(measured.packet(margin).value_or(0ms), shift) << margin.count() << " ms";
+    }
+}
+
+// Goal: a better path is noticed at once: the packet with the greatest margin was delayed least.
+TEST(LeadMeter, TheGreatestMarginIsThatOfAPacketThatThePathDidNotDelay) {
+    Measured measured;
+    measured.expect_nothing(32, 25ms);
+    EXPECT_EQ(measured.packet(60ms), -25ms) << "the others, which are delayed by 35 ms, are just in time";
+}
+
+TEST(LeadMeter, AfterAShiftTheFormerMarginsCountAsIfTheyHadBeenShifted) {
+    Measured measured;
+    for (int i = 0; i < 31; ++i) EXPECT_EQ(measured.packet(100ms, 600ms), std::nullopt);
+    EXPECT_EQ(measured.packet(100ms, 600ms), -90ms);
+    measured.parity = true;
+    EXPECT_EQ(measured.packet(10ms, 600ms), std::nullopt);
+    measured.meter.note_late(measured.now);
+    EXPECT_EQ(measured.packet(10ms, 600ms), 10ms) << "half a tick for the late input";
+}
+
+// While the client changes its lead, late inputs say nothing about the path.
+TEST(LeadMeter, InputsThatAreLateDuringAShiftDoNotCount) {
+    Measured measured;
+    measured.expect_nothing(31, 100ms);
+    EXPECT_EQ(measured.packet(100ms), -90ms);
+    for (int i = 0; i < 5; ++i) measured.meter.note_late(measured.now);
+    measured.expect_nothing(200, 100ms);
+    measured.parity = true;
+    measured.expect_nothing(200, 10ms);
+}
+
+TEST(LeadMeter, APathThatBecomesLongerDuringAShiftIsMeasuredAnew) {
+    Measured measured;
+    measured.expect_nothing(31, 100ms);
+    EXPECT_EQ(measured.packet(100ms), -90ms);
+    measured.expect_nothing(4, -30ms);
+    EXPECT_EQ(measured.packet(-25ms), 35ms) << "of the last two packets, the better one counts";
+}
+
+TEST(LeadMeter, OfLatePacketsInARowTheBestOneCounts) {
+    Measured measured;
+    measured.expect_nothing(10, 50ms);
+    measured.expect_nothing(1, -30ms);
+    measured.expect_nothing(1, -10ms);
+    measured.expect_nothing(1, -30ms);
+    EXPECT_EQ(measured.packet(-30ms), 50ms) << "two ticks more than the best one lacks";
+}
+
+TEST(LeadMeter, APathThatBecameLongerByATickOrLessIsMeasuredOverTwoSeconds) {
+    for (const auto& [margin, shift] : {std::pair(20ms, 0ms), std::pair(19ms, 11ms)}) {
+        Measured measured;
+        measured.expect_nothing(3, -30ms);
+        EXPECT_EQ(measured.packet(-30ms), 70ms);
+        measured.parity = true;
+        measured.expect_nothing(34, 40ms);
+        measured.expect_nothing(25, margin);
+        for (int i = 0; i < 2; ++i) measured.meter.note_late(measured.now);
+        EXPECT_EQ(measured.packet(margin).value_or(0ms), shift);
+    }
+}
+
+TEST(LeadMeter, NoShiftIsAskedForIfTheLastPacketIsOlderThanTwoSeconds) {
+    for (const auto& [silence, is_asked] : {std::pair(2'000ms, true), std::pair(2'001ms, false)}) {
+        LeadMeter meter{20ms};
+        for (std::uint64_t i = 1; i <= 32; ++i)
+            meter.add(i, i, static_cast<Tick>(i), 100ms, false, net::Time(100s + 20ms * i));
+        EXPECT_EQ(meter.take_shift(net::Time(100s + 20ms * 32) + silence).has_value(), is_asked);
+    }
+}
+
+/// A client whose packets have this many new inputs. Of `every` packets, one arrives.
+struct Sparse {
+    std::optional<net::Duration> run(int packets, Tick ticks, std::uint64_t every, net::Duration margin) {
+        std::optional<net::Duration> asked;
+        for (int i = 0; i < packets; ++i) {
+            EXPECT_EQ(asked, std::nullopt);
+            number += every;
+            newest += ticks;
+            now += 20ms * ticks;
+            meter.add(number, ++received, newest, margin, parity, now);
+            asked = meter.take_shift(now);
+        }
+        return asked;
+    }
+    LeadMeter meter{20ms};
+    net::Time now{100s};
+    std::uint64_t number = 0, received = 0;
+    Tick newest = 1'000;
+    bool parity = false;
+};
+
+TEST(LeadMeter, OfTheNewInputsInAPacketTheOldestOneIsMeasured) {
+    Sparse one, two, eight, twelve, paused;
+    EXPECT_EQ(one.run(32, 1, 1, 300ms), -290ms);
+    EXPECT_EQ(two.run(32, 2, 1, 300ms), -280ms) << "of the first packet only one input counts";
+    EXPECT_EQ(eight.run(32, 8, 1, 300ms), -150ms) << "the first packet is too old";
+    EXPECT_EQ(twelve.run(32, 12, 1, 300ms), -150ms) << "as with eight ticks";
+    paused.run(31, 1, 1, 300ms);
+    EXPECT_EQ(paused.run(1, 13, 1, 300ms), -290ms) << "260 ms without packets are a pause";
+}
+
+// Goal: a packet is lost, so the next one repeats its inputs: these are no new ones of a long frame. The lead
+// is such that an input can be repeated until one of its packets arrives.
+TEST(LeadMeter, LostPacketsAreRepeatedAndNotMistakenForLongFrames) {
+    Sparse half;
+    EXPECT_EQ(half.run(32, 2, 2, 100ms), 160ms) << "14 packets, of which each is lost with 1/2";
+    half.parity = true;
+    EXPECT_EQ(half.run(250, 2, 2, 260ms), std::nullopt);
+    // A packet that was overtaken does not change the newest one.
+    half.meter.add(half.number - 101, ++half.received, half.newest - 100, 260ms - 2'000ms, true, half.now);
+    EXPECT_EQ(half.meter.take_shift(half.now), std::nullopt);
+}
+
+TEST(LeadMeter, PacketsThatWereLostBetweenTheFirstAndTheSecondSampleCount) {
+    Sparse sparse;
+    sparse.run(1, 1, 1, 100ms);
+    sparse.run(1, 1, 32, 100ms);
+    EXPECT_EQ(sparse.run(30, 1, 1, 100ms), 160ms) << "31 of 62";
+}
+
 }  // namespace
 }  // namespace shoal::replication::lead_meter_test

@@ -320,5 +320,37 @@ TEST(PredictedValues, ChangesAreRoundedOfEntitiesThatReplicate) {
     test.values->round_changes(changes, test.world.component<Replicated>());
 }
 
+struct Tower {
+    double x = 0;
+    double turn[4] = {0, 0, 0, 1};
+};
+
+TEST(PredictedValues, OnlyAnglesTakeTheShorterWay) {
+    Schema schema;
+    schema.component<Jump>("jump", predicted(0.5));
+    Comparison jump(std::move(schema));
+    EXPECT_NE(jump.difference(Jump{0}, Jump{static_cast<float>(2 * std::numbers::pi)}), 0u);
+}
+
+// Goal: each number of a rotation of doubles is read from its own place.
+TEST(PredictedValues, EachNumberOfARotationOfDoublesCounts) {
+    Schema schema;
+    schema.component<Tower>("tower", field(&Tower::turn, smallest_three(9)), predicted(0.02));
+    ASSERT_EQ(schema.error(), "");
+    Comparison tower(std::move(schema));
+    const double half = std::sqrt(0.5);
+    EXPECT_EQ(tower.difference(Tower{0, {0, 0, 0.01, 1}}, Tower{0, {0, 0, 0, 1}}), 0u);
+    for (std::size_t i = 0; i < 3; ++i) {
+        Tower turned{0, {0, 0, 0, half}};
+        turned.turn[i] = half;
+        EXPECT_NE(tower.difference(Tower{}, turned), 0u) << i;
+        Tower broken;
+        broken.turn[i] = std::nan("");
+        tower.world.set(tower.entity, broken);
+        std::vector<std::uint32_t> lanes(tower.values.row_words());
+        EXPECT_EQ(tower.values.capture(tower.entity, lanes), 1u) << i;
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::predicted_values_test

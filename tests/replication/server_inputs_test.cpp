@@ -38,9 +38,9 @@ struct Wheel {
 
 /// The inputs of two players, without connections. The server's ticks last 20 ms; tick n begins at n * 20 ms.
 struct Bridge {
-    Bridge() {
+    explicit Bridge(std::uint32_t slots_of_first = 65'536) {
         for (std::uint32_t i = 0; i < 2; ++i) {
-            peers.push_back(sender.add_peer());
+            peers.push_back(sender.add_peer({.max_slots = i == 0 ? slots_of_first : 65'536}));
             ids.push_back(PlayerId{(1u << 16) | i});
             inputs.add_player(ids[i], peers[i]);
             ships.push_back(world.spawn(Wheel{}, Replicated{}));
@@ -63,8 +63,9 @@ struct Bridge {
                 sender.on_fate(peer, number, true);
     }
     /// Sends the input of a tick, `early` before the tick begins.
+    /// `repeated`: number of earlier inputs that the packet has, too.
     bool send(std::size_t player, Tick tick, std::int8_t turn, std::optional<std::uint32_t> lag = {},
-              NetId target = 0, net::Duration early = 20ms) {
+              NetId target = 0, net::Duration early = 20ms, Tick repeated = 0) {
         struct Names final : EntityMap {
             std::uint32_t to_net(ecs::Entity) override { return net_id; }
             ecs::Entity to_entity(std::uint32_t) override { return {}; }
@@ -81,7 +82,7 @@ struct Bridge {
         InputLog log(type, neutral);
         log.hold(words);
         if (lag) log.set_lag(*lag);
-        log.record(tick);
+        for (Tick back = repeated + 1; back-- > 0;) log.record(tick - back);
         BitWriter out;
         EXPECT_TRUE(log.write_section(1, 8'000, out));
         std::vector<std::byte> bytes(out.byte_count());
@@ -89,7 +90,7 @@ struct Bridge {
         BitReader in(bytes);
         packets += 1;
         inputs.note_received(ids[player], packets);
-        if (!inputs.read_section(ids[player], packets, in)) return false;
+        if (!inputs.read_section(ids[player], packets + lost, in)) return false;
         inputs.commit_section(ids[player], net::Time(20ms) * tick - early);
         return true;
     }
@@ -103,7 +104,7 @@ struct Bridge {
     std::vector<PlayerId> ids;
     std::vector<ecs::Entity> ships;
     Tick next = 1, sent = 1;
-    std::uint64_t number = 1, packets = 0;
+    std::uint64_t number = 1, packets = 0, lost = 0;
 };
 
 TEST(ServerInputs, AreWrittenToWhatTheirPlayerOwns) {
@@ -220,6 +221,72 @@ TEST(ServerInputs, AskForAShiftOfAClientThatIsMuchTooEarlyOrLate) {
         bridge.inputs.reconnect(bridge.ids[1]);
         bridge.inputs.reconnect({});
         bridge.inputs.take_shifts(now, [](PlayerId, net::Duration) { ADD_FAILURE(); });
+    }
+}
+
+// Goal: a reference is translated with what its own player sees. Method: the first player has room for one
+// entity only.
+TEST(ServerInputs, AReferenceIsNoneIfOnlyAnotherPlayerSeesTheEntity) {
+    Bridge bridge(1);
+    bridge.tick();
+    const std::size_t seen =
+        bridge.sender.entity_seen_by(bridge.peers[0], bridge.sender.net_id(bridge.ships[0])) ? 0 : 1;
+    const NetId both = bridge.sender.net_id(bridge.ships[seen]),
+                second_only = bridge.sender.net_id(bridge.ships[1 - seen]);
+    for (std::size_t player = 0; player < 2; ++player) bridge.send(player, 3, 1, {}, second_only);
+    bridge.tick();
+    EXPECT_FALSE(bridge.wheel(0).target);
+    EXPECT_EQ(bridge.wheel(1).target, bridge.ships[1 - seen]);
+    for (std::size_t player = 0; player < 2; ++player) bridge.send(player, 4, 1, {}, both);
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).target, bridge.ships[seen]);
+    EXPECT_EQ(bridge.wheel(1).target, bridge.ships[seen]);
+}
+
+// Goal: each late input adds half a tick. Method: after four packets were lost, one repeats their inputs or
+// not; three of these are late.
+TEST(ServerInputs, EachLateInputAddsHalfATickToTheLead) {
+    std::vector<net::Duration> shifts;
+    for (const bool repeats : {false, true}) {
+        Bridge bridge;
+        std::optional<net::Duration> asked;
+        for (Tick tick = 3; tick < 40; ++tick) {
+            while (bridge.next + 1 < tick) bridge.tick();
+            if (tick >= 10 && tick < 14) {
+                bridge.lost += 1;
+                continue;
+            }
+            bridge.send(0, tick, 1, {}, 0, 20ms, repeats && tick == 14 ? 4 : 0);
+            bridge.inputs.take_shifts(net::Time(20ms) * tick - 20ms,
+                                      [&](PlayerId, net::Duration shift) { asked = shift; });
+        }
+        EXPECT_EQ(bridge.inputs.stats(bridge.ids[0]).late, repeats ? 3u : 0u);
+        ASSERT_TRUE(asked);
+        shifts.push_back(*asked);
+    }
+    EXPECT_EQ(shifts[1] - shifts[0], 30ms);
+}
+
+// Goal: packets that waited while the server hung do not ask the client for a larger lead.
+TEST(ServerInputs, PacketsThatWaitedForAServerThatHungAreNotMeasured) {
+    for (const net::Duration hang : {net::Duration(0ms), net::Duration(400ms)}) {
+        Bridge bridge;
+        std::vector<net::Duration> shifts;
+        const auto take = [&](net::Time now) {
+            bridge.inputs.take_shifts(now, [&](PlayerId, net::Duration shift) { shifts.push_back(shift); });
+        };
+        Tick tick = 3;
+        for (; tick < 63; ++tick) {
+            while (bridge.next + 1 < tick) bridge.tick();
+            bridge.send(0, tick, 1);
+            take(net::Time(20ms) * tick - 20ms);
+        }
+        EXPECT_TRUE(shifts.empty());
+        // The server does not run its next ticks. Then it reads what has arrived meanwhile.
+        const net::Time then = net::Time(20ms) * tick + hang;
+        for (int i = 0; i < 6; ++i, ++tick) bridge.send(0, tick, 1, {}, 0, net::Time(20ms) * tick - then);
+        take(then);
+        EXPECT_TRUE(shifts.empty()) << hang.count();
     }
 }
 

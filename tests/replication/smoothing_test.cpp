@@ -190,5 +190,46 @@ TEST(Smoothing, Trap18NanLeavesNoError) {
     EXPECT_FLOAT_EQ(shown.show(0.5).x, 5);
 }
 
+TEST(Smoothing, AnEntityWithoutTheComponentIsLeftOut) {
+    Shown shown;
+    shown.tick(10);
+    shown.world.remove<Buoy>(shown.buoy);
+    shown.smoothing->take_tick(shown.buoy, shown.shown);
+    shown.smoothing->begin_jump(shown.shown, 0.5);
+    shown.smoothing->take_tick(shown.buoy, shown.shown);
+    shown.smoothing->end_jump(shown.shown, 0.5);
+    shown.tick(10);
+    EXPECT_FLOAT_EQ(shown.show(0.5).x, 10);
+}
+
+TEST(Smoothing, ACorrectionAsGreatAsTheCutIsShownOverSomeTime) {
+    Shown cut(20);
+    cut.tick(0);
+    cut.tick(0);
+    cut.correct(8, 8, 0.5);  // the depth, which is twice as great, too
+    EXPECT_FLOAT_EQ(cut.show(0.5).x, 0);
+    cut.correct(10, 10, 1);
+    EXPECT_FLOAT_EQ(cut.show(0.5).x, 0);
+    EXPECT_FLOAT_EQ(static_cast<float>(cut.show(0.5).depth), 0);
+    cut.correct(20.5f, 20.5f, 1);
+    EXPECT_FLOAT_EQ(cut.show(0.5).x, 20.5f);
+}
+
+TEST(Smoothing, BeforeTheFirstTickAndAfterForgetTheValueIsShownUnchanged) {
+    Shown shown;
+    shown.smoothing->begin_jump(shown.shown, 0.5);
+    shown.smoothing->end_jump(shown.shown, 0.5);
+    EXPECT_FLOAT_EQ(shown.show(0.5).x, 0);
+    shown.tick(10);
+    shown.tick(12);
+    shown.correct(15, 17, 0.5);
+    shown.smoothing->forget(shown.shown);
+    EXPECT_FLOAT_EQ(shown.show(0.5).x, 17);
+    shown.tick(19);
+    EXPECT_FLOAT_EQ(shown.show(0.5).x, 19);
+    shown.tick(21);
+    EXPECT_FLOAT_EQ(shown.show(0.5).x, 20);
+}
+
 }  // namespace
 }  // namespace shoal::replication::smoothing_test

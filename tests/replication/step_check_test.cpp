@@ -27,7 +27,17 @@ struct Meters {
     std::uint8_t local_g = 0;
 };
 
+struct Mark {
+    std::uint8_t kind = 3;
+    std::uint8_t local_kind = 77;
+};
+
 }  // namespace shoal::replication::step_check_test
+
+template <>
+struct shoal::replication::Replicate<shoal::replication::step_check_test::Mark> {
+    static auto fields(auto& m) { return std::tie(m.kind); }
+};
 
 template <>
 struct shoal::replication::Replicate<shoal::replication::step_check_test::Meters> {
@@ -233,6 +243,32 @@ TEST(StepCheck, EachEntityAndEachNumberOfAFieldIsComparedAndRestored) {
         for (std::size_t n = 0; n < 12; ++n)
             EXPECT_EQ(world.get<Turn>(ours[n / 4]).q[n % 4], n % 4 == 3 ? 1.25f : 0.25f) << n;
     }
+}
+
+TEST(StepCheck, AComponentThatAStepRemovedIsPutBackWithDefaultsInItsOtherFields) {
+    Schema schema;
+    schema.component<Mark>("mark", predicted());
+    ecs::World world;
+    const ecs::Entity ours = world.spawn(Mark{5, 6}, Predicted{});
+    int faults = 0;
+    StepCheck check(world, schema, 1, [&](const StepFault&) { ++faults; });
+    check.run(1, [&](bool is_new) {
+        EXPECT_EQ(world.has<Mark>(ours), true);
+        EXPECT_EQ(world.get<Mark>(ours).kind, 5);
+        EXPECT_EQ(world.get<Mark>(ours).local_kind, is_new ? 6 : 77);
+        world.remove<Mark>(ours);
+    });
+    EXPECT_EQ(faults, 0);
+    EXPECT_FALSE(world.has<Mark>(ours));
+}
+
+TEST(StepCheck, ValuesThatAreEqualArePutBackWithoutAChangeHook) {
+    Checked checked;
+    int changes = 0;
+    const ecs::Hook hook =
+        checked.world.on_change<Place>([&](ecs::World&, ecs::Entity, const Place&) { ++changes; });
+    EXPECT_EQ(checked.run([](bool) {}), Texts{});
+    EXPECT_EQ(changes, 0);
 }
 
 }  // namespace
