@@ -133,6 +133,8 @@ TEST(InputBuffer, AnInputIsLateForSixtyFourTicksAndEarlyFromSixtyFour) {
     EXPECT_EQ(desk.buffer.stats().early, 1u);
     for (Tick i = 0; i + 1 < InputBuffer::kAhead; ++i) EXPECT_EQ(desk.take().x, 0);
     EXPECT_EQ(desk.take().x, 1);
+    for (Tick i = 0; i < 2 * (InputBuffer::kAhead + InputBuffer::kBehind); ++i) desk.take();
+    EXPECT_EQ(desk.buffer.stats().in_time, 1u) << "the early one was dropped, and no input is used twice";
 }
 
 TEST(InputBuffer, PressesCountAsLongAsTheValuesAreRepeated) {

@@ -163,6 +163,7 @@ TEST(LeadMeter, FourLatePacketsInARowAskForALargerLeadAtOnce) {
     measured.expect_nothing(1, 40ms);
     measured.expect_nothing(3, -30ms);
     EXPECT_EQ(measured.packet(-30ms), 70ms) << "the path became longer once more";
+    measured.expect_nothing(200, -30ms);  // until the client has done that, too
 }
 
 TEST(LeadMeter, APathThatBecameLongerByMoreThanATickIsNoticedAfterHalfASecond) {
@@ -393,7 +394,6 @@ TEST(LeadMeter, AsksForTheShiftsOfASimpleModel) {
     }
 }
 
-
 TEST(LeadMeter, APacketThatArrivesAtItsTickIsNotLate) {
     Measured exact, late;
     exact.expect_nothing(10, 0ms);
@@ -525,6 +525,27 @@ TEST(LeadMeter, PacketsThatWereLostBetweenTheFirstAndTheSecondSampleCount) {
     sparse.run(1, 1, 1, 100ms);
     sparse.run(1, 1, 32, 100ms);
     EXPECT_EQ(sparse.run(30, 1, 1, 100ms), 160ms) << "31 of 62";
+    Sparse most;
+    EXPECT_EQ(most.run(32, 2, 10, 100ms), 160ms) << "more than a half counts as a half";
+}
+
+TEST(LeadMeter, InputsThatWereLateOnTheFormerPathDoNotCountOnALongerOne) {
+    Measured measured;
+    for (int i = 0; i < 3; ++i) measured.meter.note_late(measured.now);
+    measured.expect_nothing(10, 50ms);
+    measured.expect_nothing(3, -30ms);
+    EXPECT_EQ(measured.packet(-30ms), 70ms);
+}
+
+TEST(LeadMeter, BetweenTwoShiftsIsHalfASecond) {
+    Measured measured;
+    measured.expect_nothing(31, 100ms);
+    EXPECT_EQ(measured.packet(100ms), -90ms);
+    measured.parity = true;
+    measured.expect_nothing(1, 10ms);
+    for (int i = 0; i < 2; ++i) measured.meter.note_late(measured.now);
+    measured.expect_nothing(23, 10ms);
+    EXPECT_EQ(measured.packet(10ms), 20ms);
 }
 
 }  // namespace

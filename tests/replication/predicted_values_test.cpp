@@ -111,6 +111,7 @@ TEST(PredictedValues, AToleranceWorksForExactNumbersAndNan) {
     EXPECT_EQ(jump.difference(Jump{nan}, Jump{-nan}), 0u);
     EXPECT_EQ(jump.difference(Jump{infinity}, Jump{infinity}), 0u);
     EXPECT_NE(jump.difference(Jump{nan}, Jump{1}), 0u);
+    EXPECT_NE(jump.difference(Jump{1}, Jump{nan}), 0u);
     EXPECT_NE(jump.difference(Jump{infinity}, Jump{-infinity}), 0u);
     Schema zero;
     zero.component<Jump>("jump", quantised(0, 10, 0.5), predicted(0));
@@ -268,6 +269,10 @@ TEST(PredictedValues, NanIsCountedAndEqualsNan) {
     const ecs::Entity dim = test.world.spawn(Glow{nan});
     EXPECT_EQ(test.difference(dim, Glow{-nan}), 0u);
     EXPECT_EQ(test.difference(dim, Glow{1}), PredictedValues::kOther);
+    EXPECT_EQ(test.difference(test.world.spawn(Glow{1}), Glow{nan}), PredictedValues::kOther);
+    EXPECT_EQ(test.difference(test.world.spawn(Fuel{0x7fc0'0001}), Fuel{0x7fc0'0002}),
+              PredictedValues::kOther)
+        << "integers are no NaN";
     EXPECT_EQ(test.difference(dim, Glow{std::numeric_limits<float>::infinity()}), PredictedValues::kOther);
 }
 

@@ -174,6 +174,28 @@ TEST(ServerInputs, TheLagIsThatOfTheNewestInputForTheTick) {
     EXPECT_EQ(bridge.inputs.lag({}, 7), std::nullopt);
 }
 
+TEST(ServerInputs, TheLagIsThatOfAllNewInputsInThePacket) {
+    Bridge bridge;
+    const PlayerId id = bridge.ids[0];
+    bridge.send(0, 3, 1, 30);
+    bridge.send(0, 6, 1, 60, 0, 20ms, 4);
+    EXPECT_EQ(bridge.inputs.lag(id, 3), 30u) << "stated before";
+    for (const Tick tick : {4u, 5u, 6u}) EXPECT_EQ(bridge.inputs.lag(id, tick), 60u);
+}
+
+TEST(ServerInputs, LeaveAloneWhatNoPlayerWithInputsOwns) {
+    Bridge bridge;
+    const Sender::Peer other = bridge.sender.add_peer();
+    const ecs::Entity others = bridge.world.spawn(Wheel{5, {}, {}}, Replicated{});
+    ASSERT_TRUE(bridge.sender.set_owner(others, other));
+    bridge.world.set(bridge.ships[0], Wheel{6, {}, {}});
+    bridge.send(1, 2, 3);
+    bridge.tick();
+    EXPECT_EQ(bridge.world.get<Wheel>(others).turn, 5);
+    EXPECT_EQ(bridge.wheel(0).turn, 6) << "before the first input";
+    EXPECT_EQ(bridge.wheel(1).turn, 3);
+}
+
 TEST(ServerInputs, APlayerThatLeftHasNoInputAndItsPlaceIsFree) {
     Bridge bridge;
     bridge.send(0, 2, 3);
@@ -221,6 +243,14 @@ TEST(ServerInputs, AskForAShiftOfAClientThatIsMuchTooEarlyOrLate) {
         bridge.inputs.reconnect(bridge.ids[1]);
         bridge.inputs.reconnect({});
         bridge.inputs.take_shifts(now, [](PlayerId, net::Duration) { ADD_FAILURE(); });
+        int again = 0;
+        for (Tick tick = 208; tick < 248; ++tick) {
+            while (net::Time(20ms) * (bridge.next + 1) <= net::Time(20ms) * tick - early) bridge.tick();
+            bridge.send(1, tick, 1, {}, 0, early);
+            bridge.inputs.take_shifts(net::Time(20ms) * tick - early,
+                                      [&](PlayerId, net::Duration) { ++again; });
+        }
+        EXPECT_EQ(again, 1);
     }
 }
 

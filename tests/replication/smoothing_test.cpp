@@ -231,5 +231,30 @@ TEST(Smoothing, BeforeTheFirstTickAndAfterForgetTheValueIsShownUnchanged) {
     EXPECT_FLOAT_EQ(shown.show(0.5).x, 20);
 }
 
+TEST(Smoothing, OnlyPredictedComponentsWithADisplayAreChanged) {
+    Schema schema;
+    schema.component<Buoy>("buoy", linear());
+    schema.component<Vane>("vane", predicted());
+    schema.component<Beam>("beam", predicted(), linear());
+    ecs::World world;
+    const Smoothing smoothing(world, schema);
+    Smoothing::Entity shown;
+    const ecs::Entity ship = world.spawn(Buoy{}, Vane{}, Beam{0, 0, 0});
+    smoothing.take_tick(ship, shown);
+    world.set(ship, Buoy{4, 0, 4});
+    world.set(ship, Vane{4});
+    world.set(ship, Beam{4, 0, 0});
+    smoothing.take_tick(ship, shown);
+    Buoy buoy{4, 0, 4};
+    Vane vane{4};
+    Beam beam{4, 0, 0};
+    smoothing.show(shown, 0.5, &detail::type_address<Buoy>, &buoy);
+    smoothing.show(shown, 0.5, &detail::type_address<Vane>, &vane);
+    smoothing.show(shown, 0.5, &detail::type_address<Beam>, &beam);
+    EXPECT_EQ(buoy.x, 4);
+    EXPECT_EQ(vane.radians, 4);
+    EXPECT_EQ(beam.x, 2);
+}
+
 }  // namespace
 }  // namespace shoal::replication::smoothing_test

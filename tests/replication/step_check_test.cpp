@@ -155,6 +155,11 @@ TEST(StepCheck, Trap16ACountOutsideOfTheWorldIsFoundByItsEffect) {
     }),
               Texts{"difference ours boost{1}absent"});
     EXPECT_TRUE(checked.world.has<Boost>(checked.ours));
+    checked.world.remove<Boost>(checked.ours);
+    EXPECT_EQ(checked.run([&](bool is_new) {
+        if (is_new) checked.world.set(checked.ours, Boost{0});
+    }),
+              Texts{"difference ours boost{0}absent"});
 }
 
 TEST(StepCheck, Trap16WritesToOtherComponentsAndEntitiesAreNamed) {
