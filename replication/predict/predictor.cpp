@@ -72,8 +72,6 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     log_->set_parity(clock_->parity());
     const net::Duration passed = now - std::exchange(updated_, now);
     for (Member& member : members_) smoothing_.decay(member.shown, passed);
-    if (ticks.is_set)
-        for (Member& member : members_) member.first.reset();
     is_predicting_ = on_step_ && !held_.empty() && clock_->lead(now) <= max_lead_;
     find_pending();
     if (is_predicting_) {
@@ -100,7 +98,6 @@ void Predictor::stop() {
     for (Member& member : members_) leave(member);
     members_.clear();
     set_predicted(pending_, false);
-    must_restore_ = true;
 }
 
 std::span<const ComponentIndex> Predictor::add_pending(ecs::Entity entity) {
