@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -70,6 +71,12 @@ TEST(NestedSchema, MistakesAreErrorsThatNameComponentFieldAndType) {
     struct Pointers {
         std::map<int, std::vector<int*>> pointers;
     };
+    struct BehindOthers {
+        std::map<int, int> counts;
+        std::vector<std::string> names;
+        std::optional<int> rank;
+        int* pointer = nullptr;
+    };
     expect_words(error_of<ByEntity>(), {"component 'culprit' has a field of type ",
                                         "Entity, which cannot replicate: the key of a map "
                                         "can hold neither floats nor entities (field 2 of ",
@@ -85,6 +92,8 @@ TEST(NestedSchema, MistakesAreErrorsThatNameComponentFieldAndType) {
     expect_words(error_of<ByUnsorted>(), {"type std::unordered_map<", "an operator <", "(field 1 of "});
     expect_words(error_of<Pointers>(),
                  {"type int", "*, ", "pointer", "Pointers, field 2 of std::pair<const int"});
+    expect_words(error_of<BehindOthers>(),
+                 {"pointer means nothing on another machine (field 4 of ", "BehindOthers)"});
     Schema pairs, unused, codec, large;
     pairs.pair<Linked>("linked");
     expect_words(pairs.error(), {"component 'linked' has a field of type std::map<int, int",

@@ -430,6 +430,15 @@ TEST(Walk, ErrorsSayWhereTheFieldIs) {
     };
     expect_words(error_of<Bag>(), {"component 'culprit' has a field of type bool", "(field 2 of ",
                                    "Bag, field 2 of ", "Flagged)"});
+    struct Pointers {
+        float x = 0;
+        int* p[2] = {};
+    };
+    struct Owners {
+        std::array<int*, 2> p{};
+    };
+    expect_words(error_of<Pointers>(), {"field of type int", "pointer", "(field 2 of ", "Pointers)"});
+    expect_words(error_of<Owners>(), {"field of type int", "pointer", "(field 1 of ", "Owners)"});
     const std::string whole = error_of<NoParts>();
     EXPECT_EQ(whole.find("component 'culprit' is of type "), 0u) << whole;
     EXPECT_EQ(whole.find("(field"), std::string::npos) << whole;
