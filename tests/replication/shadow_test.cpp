@@ -526,7 +526,8 @@ TEST_F(Shadows, DoNotRememberWhatTheyForgotWhenTheHistoryGrows) {
     while (tick < 40) update();
     EXPECT_EQ(shadow.horizon(), 30u);
     shadow.set_history(25);
-    for (; tick < 55; update()) {
+    while (tick < 54) {
+        update();
         EXPECT_EQ(shadow.horizon(), 30u);
         EXPECT_FALSE(shadow.at(early, 28));
         EXPECT_EQ(shadow.at(early, 31)->tick, 31u);
