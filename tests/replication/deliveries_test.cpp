@@ -90,6 +90,28 @@ TEST(Deliveries, Know64Ticks) {
     EXPECT_EQ(deliveries.after(99), 100u);
 }
 
+TEST(Deliveries, KnowNothingBeforeTheFirst) {
+    for (const Tick first : {0u, 100u, 0x7fff'fff0u, 0x8000'0010u, 0xffff'ff00u}) {
+        SCOPED_TRACE(first);
+        Deliveries deliveries;
+        for (const Tick distance : {0u, 1u, 1'000u, 0x4000'0000u}) {
+            EXPECT_EQ(deliveries.at(first + distance), std::nullopt);
+            EXPECT_EQ(deliveries.at(first - distance), std::nullopt);
+            EXPECT_EQ(deliveries.after(first + distance), std::nullopt);
+            EXPECT_EQ(deliveries.after(first - distance), std::nullopt);
+        }
+        deliveries.add(first, 15);
+        deliveries.add(first + 3, 15);
+        for (const Tick distance : {1u, 62u, 64u, 1'000u, 0x4000'0000u}) {
+            EXPECT_EQ(deliveries.at(first - distance), std::nullopt) << distance;
+            EXPECT_EQ(deliveries.after(first - distance), first) << distance;
+        }
+        EXPECT_EQ(deliveries.at(first), first);
+        EXPECT_EQ(deliveries.after(first), first + 3);
+        EXPECT_EQ(deliveries.after(first + 3), std::nullopt);
+    }
+}
+
 TEST(Deliveries, KnowTheNewestOneBefore64Ticks) {
     for (const Tick gap : {62u, 63u, 64u, 65u}) {
         SCOPED_TRACE(testing::Message() << "gap " << gap);

@@ -69,6 +69,22 @@ TEST(DeltaCache, ADeltaToAnOldVersionOfEqualStateIsEmpty) {
     EXPECT_FALSE(c.cache.get(0, std::nullopt).is_empty);
 }
 
+TEST(DeltaCache, PeersOfAllKindsShareTheBitsOfWhatEveryoneSees) {
+    Cached c;
+    const ecs::Entity entity = c.world.spawn(at(1), Replicated{});
+    c.tick();
+    c.world.set(entity, at(3));
+    c.tick();
+    const ComponentNumbers numbers(c.schema.components().size());
+    for (const std::optional<Version> baseline :
+         {std::optional(c.shadow[0].versions[0]), std::optional<Version>()}) {
+        const DeltaCache::Delta delta = c.cache.get(0, baseline);
+        for (const ViewClasses classes : {to_owner(), to_others(), to_others() | to_group(3)})
+            EXPECT_EQ(c.cache.get(0, baseline, {classes}).offset, delta.offset) << "encoded twice";
+        EXPECT_EQ(c.cache.get(0, baseline, {to_everyone(), &numbers}).offset, delta.offset);
+    }
+}
+
 TEST(DeltaCache, ANewTickForgetsEverything) {
     Cached c;
     const ecs::Entity entity = c.world.spawn(at(1), Replicated{});

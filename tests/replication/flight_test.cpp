@@ -31,6 +31,8 @@ TEST(Flight, AFateReachesTheRecordsOfItsPacketOnce) {
     EXPECT_EQ(flight.oldest_tick(), 2u);
     EXPECT_EQ(settle(flight, 7, true), std::vector<std::uint32_t>{});
     EXPECT_TRUE(flight.empty() && flight.is_consistent());
+    for (const std::uint64_t number : {0u, 5u, 7u, 8u, 9u})
+        EXPECT_EQ(settle(flight, number, true), std::vector<std::uint32_t>{}) << number;
 }
 
 TEST(Flight, TheAnchorIsTheNewestPacketThatArrived) {
@@ -58,6 +60,11 @@ TEST(Flight, AnchorsAndMarkersReachToTheLimitOfTheFormat) {
     EXPECT_EQ(marker->distance, kMaxPacketDistance);
     EXPECT_EQ(marker->others, kMaxPacketDistance - 1);  // all but packet 20 carried no state
     EXPECT_FALSE(flight.marker(21 + kMaxPacketDistance, 0));
+    const auto group = flight.group(20 + kMaxPacketDistance, 20);
+    ASSERT_TRUE(group);
+    EXPECT_EQ(group->distance, kMaxPacketDistance);
+    EXPECT_EQ(group->others, kMaxPacketDistance - 1);
+    EXPECT_FALSE(flight.group(21 + kMaxPacketDistance, 20));
 }
 
 TEST(Flight, Rule09AMarkerHoldsWhenEveryPacketThatItNeedsArrived) {
@@ -106,6 +113,55 @@ TEST(Flight, Rule09APacketAfterTheMarkerDoesNotStandForALostOneBeforeIt) {
     settle(flight, 1, false);
     EXPECT_TRUE(flight.needs_marker());
     EXPECT_FALSE(flight.is_settled(1));
+}
+
+TEST(Flight, Rule09AMarkerDoesNotWaitForPacketsThatArrivedBeforeIt) {
+    Flight flight;
+    for (std::uint32_t number = 1; number <= 3; ++number) send(flight, number, 1, {number});
+    settle(flight, 2, true);
+    send(flight, 4, 1, {4});
+    const auto marker = flight.marker(4, 0);
+    ASSERT_TRUE(marker);
+    EXPECT_EQ(marker->distance, 3u);
+    EXPECT_EQ(marker->others, 0u);
+    flight.send_marker(4, *marker);
+    settle(flight, 1, true);
+    settle(flight, 4, true);
+    EXPECT_FALSE(flight.is_settled(1)) << "packet 3 is in flight";
+    settle(flight, 3, true);
+    EXPECT_TRUE(flight.is_settled(1));
+    EXPECT_FALSE(flight.needs_marker());
+}
+
+TEST(Flight, Rule09APacketBeforeThoseOfTheMarkerDoesNotStandForOneOfThem) {
+    for (const bool arrives : {true, false}) {
+        Flight flight;
+        send(flight, 1, 1, {1});
+        flight.overtake(1);
+        send(flight, 2, 2, {1});
+        send(flight, 3, 2, {2});
+        flight.send_marker(3, *flight.marker(3, 0));
+        settle(flight, 1, arrives);
+        settle(flight, 2, true);
+        EXPECT_FALSE(flight.is_settled(2)) << "packet 3 is in flight";
+        settle(flight, 3, true);
+        EXPECT_TRUE(flight.is_settled(2));
+        EXPECT_FALSE(flight.needs_marker());
+    }
+}
+
+// Ticks may begin with 0.
+TEST(Flight, Rule09NothingIsSettledBeforeTheFirstMarker) {
+    Flight flight;
+    EXPECT_FALSE(flight.has_marker(0) || flight.is_settled(0));
+    EXPECT_FALSE(flight.newest_delivered());
+    send(flight, 1, 0, {});
+    EXPECT_FALSE(flight.has_marker(0));
+    flight.send_marker(1, *flight.marker(1, 0));
+    EXPECT_TRUE(flight.has_marker(0));
+    settle(flight, 1, true);
+    EXPECT_TRUE(flight.is_settled(0));
+    EXPECT_EQ(flight.newest_delivered(), 0u);
 }
 
 // A number is found by its low 16 bits, also where they wrap.

@@ -77,6 +77,65 @@ TEST(KeptVersions, TakeNoMoreMemoryThanTheOptionsAllow) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
+// Two peers, and entities that change one after the other.
+TEST(KeptVersions, OfAllPeersAndTicksTakeNoMoreMemoryThanTheOptionsAllow) {
+    Pair pair({.max_kept_bytes = 10 * 128});
+    std::vector<ecs::Entity> moving;
+    for (int i = 0; i < 50; ++i) moving.push_back(pair.spawn(at(0)));
+    const Sender::Peer other = pair.sender.add_peer();
+    pair.exchange();
+    std::byte room[1300];
+    while (!pair.sender.encode(other, pair.next_number, 1100, room).empty())
+        pair.sender.on_fate(other, pair.next_number++, true);
+    pair.sender.suspend_peer(other);
+    for (const ecs::Entity entity : moving) stay_silent(pair, 8, {entity});
+    stay_silent(pair, 60, {});
+    const auto kept = pair.sender.stats(pair.peer).kept + pair.sender.stats(other).kept;
+    EXPECT_GT(kept, 5u);
+    EXPECT_LE(kept, 10u);
+    EXPECT_TRUE(pair.sender.is_consistent());
+    pair.exchange();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// One record in each tick: an entity waits for longer than the history lasts.
+TEST(KeptVersions, ThereAreNoneForAPeerThatAnswersThoughItsEntitiesWaitLong) {
+    Pair pair;
+    std::vector<ecs::Entity> moving;
+    for (int i = 0; i < 60; ++i) moving.push_back(pair.spawn(at(0)));
+    pair.exchange();
+    for (int tick = 1; tick <= 200; ++tick) {
+        for (const ecs::Entity entity : moving) pair.world.set(entity, at(static_cast<float>(tick % 50)));
+        pair.exchange_one(1);
+        ASSERT_EQ(pair.sender.stats(pair.peer).kept, 0u) << tick;
+    }
+    EXPECT_GT(pair.sender.stats(pair.peer).full_records, 100u) << "the history forgot their baselines";
+    pair.exchange();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// The first of two packets is acknowledged. Then the path is blocked.
+TEST(KeptVersions, APeerIsSilentThatDoesNotAnswerASecondPacket) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(0));
+    pair.exchange();
+    pair.world.set(entity, at(1));
+    const SentPacket first = pair.tick_and_encode();
+    pair.world.set(entity, at(2));
+    const SentPacket second = pair.tick_and_encode();
+    pair.deliver(first);
+    for (int tick = 0; tick < kFiveSeconds; ++tick) {
+        pair.world.set(entity, at(static_cast<float>(tick % 50)));
+        pair.tick();
+    }
+    EXPECT_EQ(pair.sender.stats(pair.peer).kept, 1u);
+    const std::uint64_t full = pair.sender.stats(pair.peer).full_records;
+    pair.lose(second);
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, full);
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
 TEST(KeptVersions, EndWithTheirEntityAndTheirPeer) {
     Pair pair;
     std::vector<ecs::Entity> moving;

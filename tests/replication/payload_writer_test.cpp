@@ -300,6 +300,123 @@ TEST(Sender, LargeRecordsTakeTurns) {
     EXPECT_TRUE(pair.replica(waiting));
 }
 
+// While a large payload is on its way, records of its entities would be based on what it may bring.
+TEST(Sender, AnEntityInALargePayloadWaitsForItsFateEvenIfItsRecordIsSmall) {
+    struct Cargo {
+        std::vector<std::uint32_t> weights;
+    };
+    for (const bool arrives : {true, false}) {
+        SCOPED_TRACE(arrives);
+        Schema schema;
+        schema.component<Position>("position");
+        schema.component<Cargo>("cargo", field(&Cargo::weights, max_length(600)));
+        Pair pair({}, {}, 1, 1, std::move(schema));
+        sim::Random random(3);
+        Cargo cargo;
+        for (int i = 0; i < 500; ++i) cargo.weights.push_back(random.below(0xffffffff));
+        const ecs::Entity heavy = pair.spawn(cargo), light = pair.spawn(at(0));
+        pair.exchange();
+        pair.exchange();
+        Cargo other;
+        for (int i = 0; i < 500; ++i) other.weights.push_back(random.below(0xffffffff));
+        pair.world.set(heavy, other);
+        pair.tick();
+        const auto large = pair.encode();
+        ASSERT_TRUE(large && large->bytes.size() > 1'300);
+        cargo.weights[7] += 1;
+        pair.world.set(heavy, cargo);  // a small difference to what the peer acknowledged
+        std::vector<SentPacket> small;
+        for (int i = 1; i <= 3; ++i) {
+            pair.world.set(light, at(static_cast<float>(i)));
+            pair.tick();
+            const auto packet = pair.encode(1'100, false);
+            ASSERT_TRUE(packet) << "an entity in a small payload does not wait";
+            EXPECT_EQ(header_of(*packet).record_count, 1u);
+            EXPECT_FALSE(pair.encode(1'100, false));
+            EXPECT_EQ(pair.sender.stats(pair.peer).pending, 1u);
+            small.push_back(*packet);
+        }
+        for (const SentPacket& packet : small) pair.deliver(packet);
+        EXPECT_FALSE(pair.encode(1'100, false)) << "its fate is not known yet";
+        arrives ? pair.deliver(*large) : pair.lose(*large);
+        pair.tick();
+        EXPECT_EQ(pair.encode(1'100, false).has_value(), !arrives) << "as a delta to the first version";
+        for (int i = 0; i < 2; ++i) pair.exchange();
+        pair.sender.rebase(pair.peer, 0);  // the packet above was not delivered
+        for (int i = 0; i < 2; ++i) pair.exchange();
+        EXPECT_TRUE(pair.worlds_are_equal());
+    }
+}
+
+// The room has 1,300 bytes. Method: clusters of many sizes around it.
+TEST(Sender, WithoutALargePayloadAClusterIsInTheRoomOrWaits) {
+    int small = 0, large = 0;
+    for (std::size_t letters = 0; letters <= 60; letters += 3) {
+        for (std::uint32_t count = 10; count <= 400; count += count / 2) {
+            SCOPED_TRACE(testing::Message() << count << " entities with " << letters << " letters");
+            Pair pair;
+            for (std::uint32_t i = 0; i < count; ++i) pair.spawn(Name{std::string(letters, 'x')}, Cluster{1});
+            pair.tick();
+            std::optional<SentPacket> packet = pair.encode(1'100, false);
+            if (packet) {
+                EXPECT_LE(packet->bytes.size(), 1'300u);
+                small += 1;
+            } else {
+                packet = pair.encode(1'100, true);
+                ASSERT_TRUE(packet);
+                EXPECT_GT(packet->bytes.size(), 1'290u);
+                large += 1;
+            }
+            EXPECT_EQ(header_of(*packet).record_count, count);
+        }
+    }
+    EXPECT_GT(small, 20);
+    EXPECT_GT(large, 20);
+}
+
+TEST(Sender, AnEntityThatThePeerGetsWhileItWaitsComesFirst) {
+    for (const bool predicts : {false, true}) {
+        Pair pair;
+        std::vector<ecs::Entity> entities;
+        for (int i = 0; i < 30; ++i) entities.push_back(pair.spawn(at(1)));
+        pair.sender.set_owner(entities[5], pair.peer);
+        pair.exchange();
+        pair.exchange();
+        for (const ecs::Entity entity : entities) pair.world.set(entity, at(2));
+        pair.tick();
+        pair.sender.set_owner(entities[5], std::nullopt);
+        predicts ? pair.sender.set_predictor(pair.peer, entities[29], true)
+                 : pair.sender.set_owner(entities[29], pair.peer);
+        pair.exchange_one(1);
+        EXPECT_EQ(pair.on_client<Position>(entities[29]).x, 2);
+        for (int i = 0; i < 28; ++i) pair.exchange_one(1);
+        EXPECT_EQ(pair.on_client<Position>(entities[5]).x, 1) << "it waits behind the others";
+        pair.exchange_one(1);
+        EXPECT_TRUE(pair.worlds_are_equal());
+    }
+}
+
+// The others come first only after a payload in which they found no room.
+TEST(Sender, WhatWasSentDoesNotCountAsWaiting) {
+    Pair pair;
+    const ecs::Entity owned = pair.spawn(at(0)), other = pair.spawn(at(0)), second = pair.spawn(at(0));
+    pair.sender.set_owner(owned, pair.peer);
+    pair.exchange();
+    pair.exchange();
+    pair.world.set(other, at(1));
+    pair.exchange_one(1);
+    pair.world.set(owned, at(1));
+    pair.exchange_one(1);
+    for (const ecs::Entity entity : {owned, second}) pair.world.set(entity, at(2));
+    pair.exchange_one(1);
+    EXPECT_EQ(pair.on_client<Position>(owned).x, 2);
+    EXPECT_EQ(pair.on_client<Position>(second).x, 0);
+    pair.world.set(owned, at(3));
+    pair.exchange_one(1);
+    EXPECT_EQ(pair.on_client<Position>(owned).x, 2) << "now it is the turn of the other one";
+    EXPECT_EQ(pair.on_client<Position>(second).x, 2);
+}
+
 // The client knows the ticks of the last 1,024 packets only.
 TEST(Sender, ALargePayloadIsOfUseAfterAnyNumberOfLaterPackets) {
     Pair pair;

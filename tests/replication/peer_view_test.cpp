@@ -164,6 +164,56 @@ TEST(PeerView, Rule14ARebaseOfAnySlotNumberIsSafe) {
     EXPECT_TRUE(view.is_consistent());
 }
 
+/// Sends a record of the slot, which arrives.
+void deliver(PeerView& view, std::uint32_t slot, Tick tick) {
+    view.on_fate(view.send(slot, tick, tick), tick, tick, true);
+}
+
+TEST(PeerView, ASlotThatIsUsedAgainHasNoDeliveriesOfTheFormerEntity) {
+    PeerView view(8);
+    view.keep_deliveries(15);
+    const std::uint32_t slot = view.open(1);
+    deliver(view, slot, 10);
+    view.on_fate(view.send(slot, 11, 11), 11, 11, false);
+    EXPECT_EQ(view.deliveries(slot).newest(), 10u) << "the second one was lost";
+    view.close(slot, Despawn::destroyed);
+    const SentRecord despawn = view.send(slot, 12, 12);
+    view.on_fate(despawn, 12, 12, true);
+    EXPECT_EQ(view.deliveries(slot).newest(), 10u) << "a despawn record is not a version";
+    ASSERT_EQ(view.open(2), slot);
+    EXPECT_TRUE(view.deliveries(slot).empty());
+    deliver(view, slot, 13);
+    EXPECT_EQ(view.deliveries(slot).at(12), std::nullopt);
+}
+
+TEST(PeerView, CountsTheEntitiesThatItAwaits) {
+    PeerView view(200);
+    const std::uint32_t acked = view.open(1), to_close = view.open(2), waiting = view.open(3);
+    EXPECT_EQ(view.awaited_count(), 0u);
+    deliver(view, acked, 10);
+    view.await_all();
+    EXPECT_EQ(view.awaited_count(), 2u) << "one is acknowledged";
+    const std::uint32_t later = view.open(4);
+    std::uint32_t last = later;
+    while (last < 150) last = view.open(5);
+    for (const std::uint32_t slot : {later, last, acked}) deliver(view, slot, 20);
+    EXPECT_EQ(view.awaited_count(), 2u) << "those that came later do not count";
+    view.close(to_close, Despawn::destroyed);
+    EXPECT_EQ(view.awaited_count(), 1u);
+    EXPECT_EQ(view.open(6), to_close);
+    deliver(view, to_close, 30);
+    EXPECT_EQ(view.awaited_count(), 1u) << "another entity";
+    view.rebase(waiting);
+    EXPECT_EQ(view.awaited_count(), 1u);
+    deliver(view, waiting, 40);
+    EXPECT_EQ(view.awaited_count(), 0u);
+    deliver(view, waiting, 50);
+    EXPECT_EQ(view.awaited_count(), 0u);
+    view.await_all();
+    EXPECT_EQ(view.awaited_count(), 151u - 5) << "slots 0 to 150, of which five are acknowledged";
+    EXPECT_TRUE(view.is_consistent());
+}
+
 /// What a slot should know, kept in the simplest way.
 struct ModelSlot {
     std::uint32_t entry = 0;

@@ -57,6 +57,39 @@ TEST(SenderPeers, ListWhatTheyOwnAndPredict) {
     EXPECT_EQ(predicted(pair), Entities{});
 }
 
+TEST(SenderPeers, DoNotOwnOrPredictWhatTakesThePlaceOfAnEntityThatDiedBeforeItsFirstUpdate) {
+    Pair pair;
+    const ecs::Entity dead = pair.spawn(at(1)), untagged = pair.spawn(at(1));
+    for (const ecs::Entity entity : {dead, untagged}) {
+        EXPECT_TRUE(pair.sender.set_owner(entity, pair.peer));
+        EXPECT_TRUE(pair.sender.set_predictor(pair.peer, entity, true));
+    }
+    pair.world.destroy(dead);
+    pair.world.remove<Replicated>(untagged);
+    for (int tick = 0; tick < 4; ++tick) {
+        const ecs::Entity next = pair.spawn(at(2));
+        pair.exchange();
+        EXPECT_FALSE(pair.sender.owner(next));
+        EXPECT_FALSE(pair.sender.is_predictor(pair.peer, next) || pair.sender.has_predictors(next));
+        EXPECT_TRUE(pair.sender.view(pair.peer).group().empty());
+    }
+    EXPECT_TRUE(pair.sender.is_consistent());
+}
+
+TEST(SenderPeers, MayLeaveBeforeTheUpdateThatWouldSendThemARecord) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    const Sender::Peer leaver = pair.sender.add_peer();
+    pair.exchange();
+    pair.sender.send_now(leaver, entity);
+    pair.sender.send_now(pair.peer, entity);
+    pair.sender.remove_peer(leaver);
+    EXPECT_EQ(pair.exchange(), 1) << "the other peer gets its record";
+    EXPECT_EQ(pair.sender.stats(pair.peer).empty_records, 1u);
+    EXPECT_EQ(pair.exchange(), 0) << "once";
+    EXPECT_TRUE(pair.sender.is_consistent());
+}
+
 TEST(SenderPeers, HaveAcknowledgedAnEntityWhenARecordOfItArrived) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1)), local = pair.world.spawn(at(2));

@@ -73,5 +73,26 @@ TEST(SenderTimes, VersionsStayForAPathThatIsAtMostAsLongAsTheOptionAllows) {
     }
 }
 
+// Another peer always has a packet in flight, which is one tick old.
+TEST(SenderTimes, PacketsThatAreAnsweredSoonDoNotLengthenTheHistory) {
+    Pair pair({.max_kept_bytes = 0});
+    const ecs::Entity slow = pair.spawn(at(1)), busy = pair.spawn(at(1));
+    const Sender::Peer other = pair.sender.add_peer();
+    pair.exchange();
+    const std::uint64_t full = pair.sender.stats(pair.peer).full_records;
+    pair.world.set(slow, at(2));
+    std::byte room[1300];
+    std::uint64_t in_flight = 0;
+    for (std::uint64_t number = 1; number < 50; ++number) {
+        pair.world.set(busy, at(static_cast<float>(number)));
+        pair.tick();
+        if (in_flight != 0) pair.sender.on_fate(other, in_flight, true);
+        ASSERT_FALSE(pair.sender.encode(other, in_flight = number, 1100, room).empty());
+    }
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, full + 2) << "36 ticks are over";
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
 }  // namespace
 }  // namespace shoal::replication::sender_times_test
