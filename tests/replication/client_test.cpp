@@ -213,6 +213,142 @@ TEST(Client, ConnectWithoutATokenForgetsTheTokenOfTheConnectBefore) {
     }
 }
 
+TEST(Client, ConnectsWithATokenAlone) {
+    ServerOptions options = Link::default_options();
+    options.host.tokens.backend_key = net::Key(seed_of(9));
+    options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
+    const net::TokenRequest request{
+        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::server_key())};
+    const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
+    ASSERT_TRUE(token);
+    Link link(options);
+    Link::Player& player = link.add();
+    link.run(10);
+    ASSERT_FALSE(player.client.is_connected());
+    ASSERT_NE(player.client.failure(), "");
+    player.client.connect(link.wire.address, *token);
+    EXPECT_EQ(player.client.failure(), "");
+    link.run(10);
+    EXPECT_TRUE(player.client.is_connected());
+    // Disconnecting before the update() that would connect.
+    player.client.connect(link.wire.address, *token);
+    player.client.disconnect(link.now);
+    link.run(10);
+    EXPECT_FALSE(player.client.is_connected());
+    EXPECT_EQ(player.listener.leaves, 2) << "the refusal, and the connection";
+}
+
+TEST(Client, SaysOnceForEachConnectionThatItIsReady) {
+    Link link;
+    FalseServer server(link);
+    ClientOptions options;
+    options.is_ready_at_once = false;
+    Link::Player& player = link.add(link.schema, options);
+    const std::vector<std::byte> ready = {std::byte{7}};
+    player.client.ready();
+    for (int i = 0; i < 10; ++i) server.step();
+    ASSERT_TRUE(player.client.is_connected());
+    EXPECT_TRUE(server.messages.empty()) << "it was not connected";
+    player.client.ready();
+    player.client.ready();
+    for (int i = 0; i < 10; ++i) server.step();
+    player.client.ready();
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_EQ(server.messages, std::vector<std::vector<std::byte>>{ready});
+    player.client.connect(link.wire.address);
+    for (int i = 0; i < 10; ++i) server.step();
+    ASSERT_TRUE(player.client.is_connected());
+    player.client.ready();
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{ready, ready}));
+}
+
+// State that arrived earlier would be forgotten with the world.
+TEST(Client, WithATicketItIsReadyOnlyAfterTheAnswerToTheTicket) {
+    Link link;
+    FalseServer server(link);
+    ClientOptions options;
+    options.is_ready_at_once = false;
+    Link::Player& player = link.add(link.schema, options);
+    player.client.connect(link.wire.address, Ticket{PlayerId{1u << 16}, {}}.bytes());
+    for (int i = 0; i < 10; ++i) server.step();
+    ASSERT_TRUE(player.client.is_connected());
+    player.client.ready();
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_TRUE(server.messages.empty());
+    EXPECT_EQ(player.client.phase(), Phase::resuming);
+    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, write_resumed({})),
+              net::SendResult::queued);
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{{std::byte{7}}}));
+    EXPECT_EQ(player.client.phase(), Phase::waiting) << "it loads the world, as a new player";
+}
+
+TEST(Client, WaitsForStateThenLoadsThenPlays) {
+    Link link;
+    FalseServer server(link);
+    Link::Player& player = link.add();
+    EXPECT_EQ(player.client.phase(), Phase::disconnected);
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_EQ(player.client.phase(), Phase::waiting);
+    server.send(payload_of(link.schema, 5, {}));
+    for (int i = 0; i < 3; ++i) server.step();
+    EXPECT_EQ(player.client.phase(), Phase::loading);
+    EXPECT_FALSE(player.client.player());
+    std::vector<std::byte> message;
+    write_player(0, message);
+    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, message),
+              net::SendResult::queued);
+    for (int i = 0; i < 3; ++i) server.step();
+    EXPECT_EQ(player.client.phase(), Phase::playing);
+    EXPECT_FALSE(player.client.player()) << "without an entity";
+}
+
+struct Gust {
+    float x = 0;
+};
+struct Blow {
+    std::uint8_t force = 0;
+};
+
+TEST(Client, ShowsAnActionOfTheServerWhenTheRenderTimeReachesItsTick) {
+    for (const bool interpolates : {true, false}) {
+        SCOPED_TRACE(interpolates);
+        Schema schema;
+        schema.component<Gust>("gust", linear());
+        schema.action<Blow>("blow");
+        Link link(Link::default_options(), std::move(schema));
+        ClientOptions options;
+        options.receiver.interpolate = interpolates;
+        Link::Player& player = link.add(link.schema, options);
+        std::vector<Tick> shown_at;
+        player.client.on<Blow>([&](const Blow&, const Call& call) {
+            shown_at.push_back(call.tick);
+            if (!interpolates) return;
+            ASSERT_TRUE(player.client.render_time());
+            EXPECT_GE(player.client.render_time()->tick, call.tick);
+            EXPECT_LT(player.client.render_time()->tick, call.tick + 3);
+        });
+        const ecs::Entity gust = link.world.spawn(Replicated{}, Gust{});
+        const auto run = [&](int ticks) {
+            for (int i = 0; i < ticks; ++i) {
+                link.world.patch<Gust>(gust, [](Gust& g) { g.x += 1; });
+                link.step();
+            }
+        };
+        run(60);
+        for (std::size_t i = 1; i <= 5; ++i) {
+            link.server.act(Blow{static_cast<std::uint8_t>(i)});
+            run(2);
+            if (!interpolates) {
+                EXPECT_EQ(shown_at.size(), i) << "without a render time at once";
+            }
+            run(18);
+            EXPECT_EQ(shown_at.size(), i);
+        }
+    }
+}
+
 /// A game that calls connect() or disconnect() as soon as its connection has ended.
 struct Restless final : ClientListener, net::Sink {
     explicit Restless(net::Address address) : next(address) {}

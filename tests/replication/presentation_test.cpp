@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/replication/support/link.h"
+#include "tests/support/allocations.h"
 
 namespace shoal::replication::presentation_test {
 namespace {
@@ -112,6 +113,11 @@ TEST(Presentation, EachShownVisitsAllEntitiesOfTheWorldWithTheirSamples) {
     int labels = 0;
     client.each_shown<Label>([&](ecs::Entity, const Label&) { labels += 1; });
     EXPECT_EQ(labels, 5);
+    const std::size_t allocations = test::allocations();
+    float sum = 0;
+    for (int i = 0; i < 10; ++i)
+        client.each_shown<Kite>([&](ecs::Entity, const Kite& kite) { sum += kite.height; });
+    EXPECT_EQ(test::allocations(), allocations) << "each type has one query";
 }
 
 TEST(Presentation, HasNothingForWhatAnEntityLacks) {
@@ -154,6 +160,136 @@ TEST(Presentation, ANewConnectionBeginsANewRenderTime) {
     EXPECT_GT(time.tick + 30, *client.receiver().newest_tick());
     EXPECT_NEAR(client.sample<Kite>(sky.replica())->height, static_cast<float>(time.tick) + time.fraction,
                 1e-3);
+}
+
+TEST(Presentation, AComponentMovesOnForAMomentWhenTheStateStops) {
+    Sky sky;
+    sky.run(60);
+    Client& client = sky.player.client;
+    const ecs::Entity replica = sky.replica();
+    const float newest = client.authoritative<Kite>(replica)->height;
+    sky.link.cut(30);
+    EXPECT_GT(client.sample<Kite>(replica)->height, newest + 1);
+    EXPECT_LT(client.sample<Kite>(replica)->height, newest + 7) << "at most 100 ms";
+}
+
+TEST(Presentation, TheRenderTimeGoesOnWhenAClientComesBackWithItsWorld) {
+    Sky sky;
+    sky.run(60);
+    Client& client = sky.player.client;
+    ASSERT_EQ(client.phase(), Phase::playing);
+    const ecs::Entity replica = sky.replica();
+    RenderTime last = *client.render_time();
+    client.connect(sky.link.wire.address, client.ticket());
+    for (int i = 0; i < 60; ++i) {
+        sky.run(1);
+        ASSERT_TRUE(client.render_time()) << i;
+        const RenderTime time = *client.render_time();
+        ASSERT_GE(static_cast<float>(static_cast<std::int32_t>(time.tick - last.tick)) + time.fraction,
+                  last.fraction)
+            << i;
+        last = time;
+    }
+    EXPECT_EQ(client.phase(), Phase::playing);
+    EXPECT_EQ(sky.link.server.ticket_stats().used, 1u);
+    EXPECT_EQ(sky.replica(), replica);
+    EXPECT_GT(last.tick + 30, *client.receiver().newest_tick());
+}
+
+/// A presentation without a client: each tick the server sends a packet, and the test says whether it
+/// arrives.
+struct Stand {
+    explicit Stand(Tick first_tick = 1) : first(first_tick), pair({}, {}, first_tick, 1, kite_schema(true)) {}
+    enum class Packet { arrives, is_lost, is_not_sent };
+    void step(Packet packet = Packet::arrives) {
+        pair.world.set(kite, Kite{static_cast<float>(pair.next_tick - first)});
+        pair.tick();
+        now += std::chrono::microseconds(16'667);
+        if (packet != Packet::is_not_sent) {
+            const SentPacket sent = pair.encode().value_or(SentPacket{});
+            if (packet == Packet::arrives) {
+                received += 1;
+                pair.deliver(sent);
+                presentation.receive(sent.number, received, now);
+            } else {
+                pair.lose(sent);
+            }
+        }
+        presentation.apply(now);
+    }
+    /// Runs 300 ticks. In 5 of each 8 no packet arrives.
+    void run(Packet other) {
+        for (int i = 0; i < 300; ++i) step(i % 8 < 3 ? Packet::arrives : other);
+    }
+    net::Duration wanted_delay() const { return presentation.clock()->wanted_delay(); }
+
+    Tick first;
+    Pair pair;
+    Presentation presentation{pair.mirror, pair.receiver_schema, pair.receiver};
+    ecs::Entity kite = pair.spawn(Kite{}, Label{});
+    net::Time now{std::chrono::seconds(100)};
+    std::uint64_t received = 0;
+};
+
+TEST(Presentation, ShowsNothingBeforeTheLengthOfATickIsKnown) {
+    for (const Tick first_tick : {100u, 0x8000'0064u}) {
+        Stand stand(first_tick);
+        stand.presentation.apply(stand.now);
+        for (int i = 0; i < 10; ++i) stand.step();
+        EXPECT_FALSE(stand.presentation.time());
+        EXPECT_EQ(stand.pair.mirror.size(), 0u);
+        stand.presentation.start(16'667);
+        EXPECT_FALSE(stand.presentation.time()) << "until apply()";
+        stand.presentation.apply(stand.now);
+        ASSERT_TRUE(stand.presentation.time()) << "the state that arrived before counts";
+        for (int i = 0; i < 10; ++i) stand.step();
+        const RenderTime time = *stand.presentation.time();
+        const ecs::Entity replica = stand.pair.replica(stand.kite);
+        ASSERT_TRUE(replica);
+        EXPECT_EQ(stand.pair.mirror.get<Kite>(replica).height, static_cast<float>(time.tick - first_tick));
+        EXPECT_TRUE(stand.presentation.sample<Kite>(replica)) << "without a predictor";
+        stand.presentation.reset();
+        EXPECT_FALSE(stand.presentation.time());
+    }
+}
+
+TEST(Presentation, ASecondStartChangesNothing) {
+    Stand once, twice;
+    for (Stand* const stand : {&once, &twice}) {
+        stand->presentation.start(16'667);
+        stand->run(Stand::Packet::is_lost);
+    }
+    twice.presentation.start(16'667);
+    for (int i = 0; i < 10; ++i) {
+        once.step();
+        twice.step();
+        ASSERT_TRUE(twice.presentation.time());
+        EXPECT_EQ(twice.presentation.time()->tick, once.presentation.time()->tick);
+        EXPECT_EQ(twice.presentation.time()->fraction, once.presentation.time()->fraction);
+        EXPECT_EQ(twice.wanted_delay(), once.wanted_delay());
+    }
+}
+
+// Both arrive in the same ticks.
+TEST(Presentation, LostPacketsDelayTheRenderTimeAndPausesOfTheServerDoNot) {
+    const net::Duration tick = std::chrono::microseconds(16'667);
+    Stand lossy;
+    lossy.presentation.start(16'667);
+    lossy.run(Stand::Packet::is_lost);
+    EXPECT_GT(lossy.wanted_delay(), 5 * tick);
+    Stand pausing;
+    pausing.presentation.start(16'667);
+    for (int i = 0; i < 10; ++i) pausing.step(i == 5 ? Stand::Packet::is_lost : Stand::Packet::arrives);
+    pausing.run(Stand::Packet::is_not_sent);
+    EXPECT_LT(pausing.wanted_delay(), 4 * tick);
+    // A new connection counts its packets anew.
+    pausing.pair.sender.reconnect_peer(pausing.pair.peer);
+    pausing.pair.receiver.reconnect();
+    pausing.presentation.reconnect();
+    pausing.pair.next_number = 1;
+    pausing.received = 0;
+    pausing.run(Stand::Packet::is_not_sent);
+    EXPECT_LT(pausing.wanted_delay(), 4 * tick);
 }
 
 }  // namespace

@@ -373,6 +373,23 @@ TEST(Resume, OnlyALostConnectionKeepsTheSeat) {
     EXPECT_FALSE(other.client.is_connected());
 }
 
+TEST(Resume, TheReasonThatAConnectionEndedDecidesWhetherTheSeatIsKept) {
+    using Reason = net::DisconnectReason;
+    for (const auto& [reason, stays] :
+         {std::pair{Reason::timed_out, true}, std::pair{Reason::replaced, true},
+          std::pair{Reason::exhausted, true}, std::pair{Reason::kicked, false},
+          std::pair{Reason::protocol_error, false}, std::pair{Reason::shut_down, false}}) {
+        SCOPED_TRACE(net::describe(reason));
+        Bay bay;
+        bay.add();
+        bay.link.run(40);
+        ASSERT_EQ(bay.notes, "join");
+        bay.link.server.host().disconnect(bay.link.server.connection(bay.id), reason, "", bay.link.now);
+        EXPECT_EQ(bay.link.server.phase(bay.id), stays ? Phase::away : Phase::disconnected);
+        EXPECT_EQ(bay.notes, stays ? "join away" : "join leave");
+    }
+}
+
 TEST(Resume, WithoutAResumeTimeALostPlayerLeaves) {
     ServerOptions options = short_timeouts();
     options.join.resume_time = {};

@@ -371,11 +371,11 @@ struct Course {
 };
 
 /// Players steer courses, which their clients predict.
-Schema rudder_schema() {
+Schema rudder_schema(bool is_authority_quantised = true) {
     Schema schema;
     schema.component<Course>("course", quantised(0, 360, 0.5), predicted());
     schema.input<Rudder>("rudder", bounded(-1, 1));
-    schema.quantise_authority();
+    if (is_authority_quantised) schema.quantise_authority();
     return schema;
 }
 
@@ -449,6 +449,39 @@ TEST(Server, AStepIsThatOfTheTickAndItsValuesAreRounded) {
     EXPECT_EQ(ticks, (std::vector<Tick>{500, 501}));
     EXPECT_FLOAT_EQ(link.world.get<Course>(ship).degrees, 2) << "to 1, and 2.2 to 2";
     EXPECT_FLOAT_EQ(link.world.get<Course>(local).degrees, 2.4f) << "it does not replicate";
+}
+
+TEST(Server, RoundsNoValuesUnlessTheSchemaSaysSo) {
+    Link link(Link::default_options(), rudder_schema(false));
+    const ecs::Entity ship = link.world.spawn(Course{}, Replicated{});
+    link.server.on_step(
+        [&](const Step& step) { step.each<Course>([](Course& course) { course.degrees += 1.2f; }); });
+    link.run(2);
+    EXPECT_FLOAT_EQ(link.world.get<Course>(ship).degrees, 2.4f);
+}
+
+TEST(Server, AnEntityOfAPlayerThatTheJoinHandlerDisconnectsEndsAsTheOptionsSay) {
+    for (const bool destroys : {true, false}) {
+        ServerOptions options = Link::default_options();
+        options.join.destroys_player = destroys;
+        Link link(options);
+        ecs::Entity ship;
+        int left = 0;
+        link.server.on_join([&](PlayerId id) {
+            ship = link.world.spawn(Replicated{}, Position{});
+            link.server.disconnect(id, "full", link.now);
+            return ship;
+        });
+        link.server.on_leave([&](PlayerId) { ++left; });
+        Link::Player& player = link.add();
+        link.run(20);
+        ASSERT_TRUE(ship);
+        EXPECT_FALSE(player.client.is_connected());
+        EXPECT_EQ(link.world.is_alive(ship), !destroys);
+        EXPECT_FALSE(link.server.owner(ship));
+        EXPECT_EQ(left, 1);
+        EXPECT_EQ(link.listener.leaves, 1);
+    }
 }
 
 TEST(Server, StatesTheLengthOfATickInWholeMicroseconds) {
