@@ -39,7 +39,6 @@ std::uint32_t PeerView::open(std::uint32_t entry, Roles roles) {
     const std::uint32_t index = static_cast<std::uint32_t>(first_free_word_ * 64 + bit);
     Slot& slot = slots_[index];
     slot.entry = entry & kNone;
-    slot.is_owner = slot.is_predictor = 0;
     slot.is_forced = 0;
     if (long_gap_ != 0) {
         deliveries_.resize(slots_.size());

@@ -181,7 +181,7 @@ public:
     void move_to_their_queues();
 
     /// Makes on_fate() add the acknowledged records to deliveries(), from now on. `long_gap`: see
-    /// Deliveries::add().
+    /// Deliveries::add(); 0: keeps none.
     void keep_deliveries(Tick long_gap) { long_gap_ = long_gap; }
     /// The records of the slot's entity that were acknowledged. Requires keep_deliveries().
     const Deliveries& deliveries(std::uint32_t slot) const { return deliveries_[slot]; }

@@ -131,7 +131,7 @@ void Sender::make_peer(Peer peer, const PeerOptions& options,
     peers_[peer] =
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
     state(peer).predicted = std::move(predicted);
-    if (long_gap_ != 0) state(peer).view.keep_deliveries(long_gap_);
+    state(peer).view.keep_deliveries(long_gap_);
     state(peer).last_sent = state(peer).last_change = tick_;
     state(peer).is_held = true;
     if (!options.is_held) start_peer(peer);
@@ -265,7 +265,6 @@ std::optional<std::uint32_t> Sender::slot_of(Peer peer, ecs::Entity entity) cons
 
 void Sender::force_records() {
     for (const ToSend& wanted : to_send_) {
-        if (wanted.peer >= peers_.size() || !peers_[wanted.peer]) continue;
         if (const std::optional<std::uint32_t> slot = slot_of(wanted.peer, wanted.entity))
             state(wanted.peer).view.force(*slot);
     }
