@@ -83,10 +83,8 @@ void Client::connect(const net::Address& server, const net::ClientToken& token) 
 
 void Client::start_connecting(net::Time now) {
     // The server keeps the seat of a connection that was replaced.
-    if (!endpoint_.is_idle())
-        endpoint_.disconnect(endpoint_.server(),
-                             to_use_ ? net::DisconnectReason::replaced : net::DisconnectReason::closed, {},
-                             now);
+    endpoint_.disconnect(endpoint_.server(),
+                         to_use_ ? net::DisconnectReason::replaced : net::DisconnectReason::closed, {}, now);
     if (!target_) return;  // on_leave called disconnect()
     const net::Address server = *std::exchange(target_, std::nullopt);
     const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
@@ -147,7 +145,6 @@ void Client::start_clocks() {
 
 void Client::disconnect(net::Time now) {
     target_.reset();
-    token_.reset();
     to_use_.reset();
     endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
 }

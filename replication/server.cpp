@@ -322,9 +322,11 @@ void Server::load_if_ready(Player& player) {
 
 void Server::advance_joins() {
     players_.for_each([&](Player& player) {
-        if (player.seat.phase() == Phase::away && player.seat.is_overdue(join_options_, now_))
+        if (player.seat.phase() == Phase::loading) {
+            advance_join(player);
+        } else if (player.seat.phase() == Phase::away && player.seat.is_overdue(join_options_, now_)) {
             leave(player.id, net::DisconnectReason::timed_out, {});
-        if (player.id && player.seat.phase() == Phase::loading) advance_join(player);
+        }
     });
 }
 
