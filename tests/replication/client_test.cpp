@@ -307,6 +307,66 @@ TEST(Client, WaitsForStateThenLoadsThenPlays) {
 struct Gust {
     float x = 0;
 };
+struct Streamer {
+    int colour = 0;
+};
+struct Sheet {
+    std::int8_t pull = 0;
+};
+
+/// A client whose player owns an entity with all of these.
+struct Dinghy {
+    static Schema declared() {
+        Schema schema;
+        schema.component<Gust>("gust", linear());
+        schema.component<Streamer>("streamer", from_owner());
+        schema.input<Sheet>("sheet", bounded(-1, 1));
+        return schema;
+    }
+    explicit Dinghy(const ClientOptions& options = {}) : player(link.add(link.schema, options)) {
+        link.server.on_join([this](PlayerId player_id) {
+            id = player_id;
+            return boat = link.world.spawn(Gust{}, Streamer{}, Sheet{}, Replicated{});
+        });
+        run(60);
+        EXPECT_EQ(player.client.phase(), Phase::playing);
+    }
+    void run(int ticks) {
+        for (int i = 0; i < ticks; ++i) {
+            if (link.world.is_alive(boat)) link.world.patch<Gust>(boat, [](Gust& gust) { gust.x += 1; });
+            player.client.input(Sheet{1});
+            link.step();
+        }
+    }
+
+    Link link{Link::default_options(), declared()};
+    Link::Player& player;
+    PlayerId id;
+    ecs::Entity boat;
+};
+
+TEST(Client, SendsAValueOfTheOwnerAgainIfItWasLost) {
+    Dinghy dinghy;
+    dinghy.player.world.set(dinghy.player.client.player(), Streamer{7});
+    dinghy.link.is_cut = true;
+    dinghy.run(3);
+    dinghy.link.is_cut = false;
+    EXPECT_EQ(dinghy.link.world.get<Streamer>(dinghy.boat).colour, 0);
+    dinghy.run(60);
+    EXPECT_EQ(dinghy.link.world.get<Streamer>(dinghy.boat).colour, 7);
+}
+
+TEST(Client, StatesNoLagWithoutARenderTime) {
+    for (const bool interpolates : {true, false}) {
+        ClientOptions options;
+        options.receiver.interpolate = interpolates;
+        Dinghy dinghy(options);
+        dinghy.run(60);
+        EXPECT_EQ(dinghy.link.server.rewind_stats(dinghy.id).breaches, 0u) << interpolates;
+        EXPECT_EQ(dinghy.link.world.get<Sheet>(dinghy.boat).pull, 1);
+    }
+}
+
 struct Blow {
     std::uint8_t force = 0;
 };

@@ -496,6 +496,30 @@ TEST(Server, StatesTheLengthOfATickInWholeMicroseconds) {
     }
 }
 
+struct Chirp {
+    std::uint8_t number = 0;
+};
+
+TEST(Server, PollHandlesMessagesThatHadToWait) {
+    ServerOptions options = Link::default_options();
+    options.messages.messages_per_s = 10;
+    options.messages.burst_s = 0.5;
+    options.messages.max_wait = std::chrono::seconds(10);
+    Schema schema;
+    schema.message<Chirp>("chirp");
+    Link link(options, std::move(schema));
+    int heard = 0;
+    link.server.on<Chirp>([&](PlayerId, const Chirp& chirp) { EXPECT_EQ(chirp.number, heard++); });
+    Link::Player& player = link.add();
+    link.run(30);
+    for (std::uint8_t i = 0; i < 30; ++i) ASSERT_EQ(player.client.send(Chirp{i}), net::SendResult::queued);
+    link.run(3);
+    const int at_once = heard;
+    EXPECT_LT(at_once, 10);
+    for (int i = 0; i < 60; ++i) link.step(false);
+    EXPECT_NEAR(heard, at_once + 10, 2) << "a second later";
+}
+
 // The client would never play.
 TEST(Server, APlayerThatCannotBeToldThatItPlaysIsDisconnected) {
     Link link;
