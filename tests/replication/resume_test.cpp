@@ -542,6 +542,31 @@ TEST(Resume, AnActionWhoseAnswerIsLostWithTheConnectionIsDoneOnce) {
     EXPECT_EQ(other.client.action_stats().accepted, 1u);
 }
 
+// Events that wait for a player would end its seat, if there are too many.
+TEST(Resume, ActionEventsOfTheTimeInWhichThePlayerIsAwayAreNeverHeard) {
+    Busy busy;
+    Link& link = busy.link;
+    Client& client = busy.guest->client;
+    std::vector<std::uint32_t> heard;
+    client.on<Signal>([&](const Signal& signal, const Call&) { heard.push_back(signal.number); });
+    link.server.act(Signal{1});
+    link.run(10);
+    EXPECT_EQ(heard, std::vector<std::uint32_t>{1});
+    busy.lose();
+    for (int tick = 0; tick < 30; ++tick) {
+        for (int i = 0; i < 1'000; ++i) link.server.act(Signal{0xffff'ffff});
+        link.run(1);
+    }
+    EXPECT_EQ(link.server.phase(busy.id), Phase::away);
+    client.connect(link.wire.address, client.ticket());
+    link.run(60);
+    ASSERT_EQ(client.phase(), Phase::playing) << client.failure();
+    EXPECT_EQ(heard, std::vector<std::uint32_t>{1});
+    link.server.act(Signal{3});
+    link.run(10);
+    EXPECT_EQ(heard, (std::vector<std::uint32_t>{1, 3}));
+}
+
 TEST(Resume, InputsOfAPlayerThatIsAwayAreNeutralAndItsMessagesAreForgotten) {
     ServerOptions options = short_timeouts();
     options.messages.messages_per_s = 10;
