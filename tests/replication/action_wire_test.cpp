@@ -146,5 +146,104 @@ TEST(ActionWire, ARunBeginsWithTheNumberTheEpochAndTheTickOfItsFirstAction) {
     EXPECT_EQ(in.read_golomb(0), 2u) << "actions, minus 1";
 }
 
+TEST(ActionWire, ResultsAboveALimitAreRefused) {
+    const auto is_read = [](const std::vector<ActionResult>& results) {
+        return read_results(write_results(results, 44)).has_value();
+    };
+    EXPECT_TRUE(is_read(std::vector<ActionResult>(kActionStreams * kMaxWaitingActions)));
+    EXPECT_FALSE(is_read(std::vector<ActionResult>(kActionStreams * kMaxWaitingActions + 1)));
+    const auto created = [](std::size_t count) {
+        return std::vector<ActionResult>{{ActionStream::ordered, 1, true, std::vector<NetId>(count, 9), ""}};
+    };
+    EXPECT_TRUE(is_read(created(kMaxCreated)));
+    EXPECT_FALSE(is_read(created(kMaxCreated + 1)));
+    // A reason is cut when it is written, so the bits of a longer one are written here.
+    for (const std::uint32_t size : {64u, 65u, 127u}) {
+        BitWriter out;
+        out.write(static_cast<std::uint64_t>(MessageKind::action_results), 8);
+        out.write(44, 32);
+        out.write_golomb(1, 2);
+        out.write(0, 1 + 16 + 1);  // the stream, the number, and not accepted
+        out.write(size, 7);
+        for (std::uint32_t i = 0; i < size; ++i) out.write('a', 8);
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        const std::optional<ActionResults> read = read_results(bytes);
+        ASSERT_EQ(read.has_value(), size <= 64) << size;
+        if (read) {
+            EXPECT_EQ(read->results[0].why_not, std::string(64, 'a'));
+        }
+    }
+    const std::vector<ActionResult> wordy{{ActionStream::ordered, 1, false, {}, std::string(300, 'b')}};
+    const std::optional<ActionResults> cut = read_results(write_results(wordy, 44));
+    ASSERT_TRUE(cut);
+    EXPECT_EQ(cut->results[0].why_not, std::string(64, 'b'));
+}
+
+/// Reads the bits of a run.
+bool reads_run(const Schema& schema, const BitWriter& bits) {
+    std::vector<std::byte> bytes(bits.byte_count());
+    bits.copy_to(bytes);
+    BitReader in(bytes);
+    std::vector<ActionRecord> records;
+    ActionRun run;
+    return read_actions(schema, 0, in, records, run);
+}
+
+TEST(ActionWire, ARunHasAtMost256ActionsAndNoUnknownType) {
+    struct Nod {};
+    Schema schema;
+    schema.action<Nod>("nod");
+    const auto run_of = [](std::uint32_t count, std::uint32_t type) {
+        BitWriter out;
+        out.write(0, 16);
+        out.write(0, 8);
+        out.write(7, 32);
+        out.write_golomb(count - 1, 0);
+        for (std::uint32_t i = 0; i < std::min(count, 300u); ++i) {
+            out.write_golomb(type, 2);
+            for (const unsigned order : {2u, 0u, 0u}) out.write_golomb(0, order);
+        }
+        return out;
+    };
+    EXPECT_TRUE(reads_run(schema, run_of(1, 0)));
+    EXPECT_TRUE(reads_run(schema, run_of(256, 0)));
+    EXPECT_FALSE(reads_run(schema, run_of(257, 0)));
+    EXPECT_FALSE(reads_run(schema, run_of(1u << 31, 0)));
+    EXPECT_FALSE(reads_run(schema, run_of(0, 0))) << "2^32 of them";
+    for (const std::uint32_t type : {1u, 255u, 256u, 512u})
+        EXPECT_FALSE(reads_run(schema, run_of(1, type))) << type;
+}
+
+TEST(ActionWire, ATruncatedRunIsRefused) {
+    const Schema schema = shove_schema();
+    std::vector<ActionRecord> records{{0, 5, kFirstPending | 3, 2, {70, 71}, words_of(8)},
+                                      {0, 6, 0, 0, {}, words_of(9)}};
+    BitWriter out;
+    write_actions(schema, {0, 0, records}, out);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    for (std::size_t size = 0; size <= bytes.size(); ++size) {
+        const std::unique_ptr<std::byte[]> exact(new std::byte[size]);
+        std::copy_n(bytes.begin(), size, exact.get());
+        BitReader in(std::span(exact.get(), size));
+        std::vector<ActionRecord> read;
+        ActionRun run;
+        EXPECT_EQ(read_actions(schema, 0, in, read, run), size == bytes.size()) << size;
+    }
+}
+
+TEST(ActionWire, AMessageIsOfOneKind) {
+    const std::vector<std::byte> gone = write_gone(std::vector<PendingId>{0xff000001});
+    const std::vector<std::byte> results = write_results({}, 44);
+    EXPECT_FALSE(read_results(gone));
+    EXPECT_TRUE(read_results(results));
+    EXPECT_TRUE(read_gone(gone));
+    std::vector<std::byte> other = gone;
+    other[0] ^= std::byte{1};
+    EXPECT_FALSE(read_gone(other));
+    EXPECT_FALSE(read_gone({}));
+}
+
 }  // namespace
 }  // namespace shoal::replication::action_wire_test

@@ -105,5 +105,44 @@ TEST(MessageIntake, MessagesThatWaitForTooLongAreAFlood) {
     EXPECT_FALSE(intake.is_flood(limits, now + 2'999ms)) << "a new wait began";
 }
 
+TEST(MessageIntake, AMessageBehindOneThatWaitsWaitsAlsoIfTheRateAllowsIt) {
+    MessageLimits limits;
+    limits.messages_per_s = 10;
+    limits.burst_s = 0.1;
+    MessageIntake intake;
+    const auto arrive = [&](net::Time now) {
+        return intake.arrive(limits, net::Channel::reliable, std::vector<std::byte>(7), now);
+    };
+    EXPECT_EQ(arrive(net::Time{0s}), MessageIntake::Verdict::deliver) << "the clock may begin with 0";
+    EXPECT_EQ(arrive(net::Time{0s}), MessageIntake::Verdict::wait);
+    EXPECT_EQ(arrive(net::Time{2s}), MessageIntake::Verdict::wait);
+    MessageIntake::Item item;
+    EXPECT_TRUE(intake.take(limits, net::Time{2s}, item));
+    EXPECT_FALSE(intake.take(limits, net::Time{2s}, item));
+    EXPECT_TRUE(intake.take(limits, net::Time{3s}, item));
+    EXPECT_FALSE(intake.take(limits, net::Time{9s}, item));
+}
+
+TEST(MessageIntake, WhenAllBytesAreUsedTheNextMessageWaits) {
+    MessageLimits limits;
+    limits.bytes_per_s = 1'000;
+    limits.burst_s = 1;
+    limits.max_waiting = 3;
+    limits.max_waiting_bytes = 500;
+    MessageIntake intake;
+    const net::Time now{5s};
+    const auto arrive = [&](std::size_t size) {
+        return intake.arrive(limits, net::Channel::reliable, std::vector<std::byte>(size), now);
+    };
+    EXPECT_EQ(arrive(1'000), MessageIntake::Verdict::deliver);
+    EXPECT_EQ(arrive(200), MessageIntake::Verdict::wait) << "no byte is left";
+    EXPECT_EQ(arrive(301), MessageIntake::Verdict::flood);
+    EXPECT_EQ(arrive(300), MessageIntake::Verdict::wait);
+    EXPECT_EQ(arrive(0), MessageIntake::Verdict::wait);
+    EXPECT_EQ(arrive(0), MessageIntake::Verdict::flood) << "three wait";
+    EXPECT_EQ(intake.waiting(), 3u);
+    EXPECT_EQ(intake.waiting_bytes(), 500u);
+}
+
 }  // namespace
 }  // namespace shoal::replication::message_intake_test

@@ -237,5 +237,103 @@ TEST(MessageQueue, AMessageWithoutBytesIsMalformed) {
     EXPECT_EQ(test.queue.size(), 0u);
 }
 
+TEST(MessageQueue, AMessageInTheMemoryOfALateOneWaitsForItself) {
+    Waiting test;
+    test.say("a", test.world.spawn(Spot{1}, Replicated{}), net::unordered());
+    EXPECT_EQ(test.after(0ms), Heard{});
+    EXPECT_EQ(test.after(500ms), Heard{"a null late"});
+    test.say("b", test.world.spawn(Spot{2}, Replicated{}), net::unordered());
+    EXPECT_EQ(test.after(0ms), Heard{});
+    EXPECT_EQ(test.after(499ms), Heard{});
+    EXPECT_EQ(test.after(1ms), Heard{"b null late"});
+}
+
+// The key of a sequenced message and the stream of a reliable one may be the same number.
+TEST(MessageQueue, AReliableAndASequencedMessageWithTheSameStreamDoNotWaitForEachOther) {
+    Waiting test;
+    ASSERT_EQ(stream_of(net::latest_of(2)), stream_of(net::ordered_by(1)));
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    test.say("a", ship, net::ordered_by(1));
+    test.say("seq", {}, net::latest_of(2));
+    EXPECT_EQ(test.after(0ms), Heard{"seq null"});
+    test.send_state();
+    EXPECT_EQ(test.after(0ms), Heard{"a known"});
+    const ecs::Entity rock = test.world.spawn(Spot{1}, Replicated{});
+    test.say("seq", rock, net::latest_of(2));
+    test.say("a", {}, net::ordered_by(1));
+    EXPECT_EQ(test.after(0ms), Heard{"a null"});
+    EXPECT_EQ(test.messages.stats().superseded, 0u) << "of another channel";
+    test.send_state();
+    EXPECT_EQ(test.after(0ms), Heard{"seq known"});
+}
+
+TEST(MessageQueue, TheWordsOfAReplacedMessageDoNotCount) {
+    Waiting test;
+    std::size_t blobs = 0;
+    test.messages.set_handler<Blob>([&](const Blob&, const MessageInfo&) { blobs += 1; });
+    test.say("a", test.world.spawn(Spot{1}, Replicated{}), net::unordered());
+    for (int i = 0; i < 10; ++i) {
+        std::vector<std::byte> bytes{std::byte{stream_of(net::latest_of(7))}};
+        test.writer.write(Blob{std::vector<std::uint8_t>(300'000, 1)}, bytes);
+        EXPECT_TRUE(test.queue.add(bytes, net::Channel::sequenced));
+    }
+    EXPECT_EQ(test.heard, Heard{}) << "the queue is not full";
+    EXPECT_EQ(test.queue.size(), 2u);
+    EXPECT_EQ(test.after(0ms), Heard{});
+    EXPECT_EQ(blobs, 1u);
+    EXPECT_EQ(test.messages.stats().superseded, 9u);
+}
+
+TEST(MessageQueue, HoldsExactly2To20Words) {
+    Waiting test;
+    std::size_t heard = 0;
+    test.messages.set_handler<Blob>([&](const Blob&, const MessageInfo&) { heard += 1; });
+    const auto add = [&](std::size_t words) {  // one is the length
+        std::vector<std::byte> bytes{std::byte{0}};
+        test.writer.write(Blob{std::vector<std::uint8_t>(words - 1, 1)}, bytes);
+        EXPECT_TRUE(test.queue.add(bytes, net::Channel::reliable));
+    };
+    for (int round = 0; round < 3; ++round) {
+        SCOPED_TRACE(round);
+        heard = 0;
+        for (int i = 0; i < 3; ++i) add(300'000);
+        add(MessageQueue::kMaxWords - 900'000 - (round == 2 ? 0 : 1));
+        EXPECT_EQ(heard, 0u);
+        add(1);
+        EXPECT_EQ(heard, round == 2 ? 4u : 0u);
+        EXPECT_EQ(test.queue.size(), round == 2 ? 1u : 5u);
+        test.queue.clear();
+    }
+}
+
+TEST(MessageQueue, ASchemaWithoutMessagesRefusesEach) {
+    Schema schema;
+    schema.component<Spot>("spot");
+    ecs::World world;
+    Receiver receiver(world, schema);
+    TypedMessages messages(schema, receiver.entities());
+    MessageQueue queue(messages, receiver);
+    for (const std::size_t size : {1u, 2u, 9u, 17u})
+        EXPECT_FALSE(queue.add(std::vector<std::byte>(size), net::Channel::reliable)) << size;
+    EXPECT_EQ(messages.stats().malformed, 4u);
+}
+
+TEST(MessageQueue, AMessageOfTheOnlyTypeHasNoBitsForIt) {
+    Schema schema;
+    schema.message<Beep>("beep");
+    ecs::World world;
+    Receiver receiver(world, schema);
+    TypedMessages messages(schema, receiver.entities());
+    std::vector<int> pitches;
+    messages.set_handler<Beep>([&](const Beep& beep, const MessageInfo&) { pitches.push_back(beep.pitch); });
+    MessageQueue queue(messages, receiver);
+    std::vector<std::byte> bytes{std::byte{0}};
+    messages.write(Beep{200}, bytes);
+    EXPECT_EQ(bytes[1] & std::byte{1}, std::byte{1}) << "the bit `changed` comes first";
+    EXPECT_TRUE(queue.add(bytes, net::Channel::reliable));
+    queue.deliver_all();
+    EXPECT_EQ(pitches, std::vector<int>{200});
+}
+
 }  // namespace
 }  // namespace shoal::replication::message_queue_test
