@@ -272,7 +272,7 @@ TEST(MessageQueue, TheWordsOfAReplacedMessageDoNotCount) {
     std::size_t blobs = 0;
     test.messages.set_handler<Blob>([&](const Blob&, const MessageInfo&) { blobs += 1; });
     test.say("a", test.world.spawn(Spot{1}, Replicated{}), net::unordered());
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 4; ++i) {
         std::vector<std::byte> bytes{std::byte{stream_of(net::latest_of(7))}};
         test.writer.write(Blob{std::vector<std::uint8_t>(300'000, 1)}, bytes);
         EXPECT_TRUE(test.queue.add(bytes, net::Channel::sequenced));
@@ -281,7 +281,7 @@ TEST(MessageQueue, TheWordsOfAReplacedMessageDoNotCount) {
     EXPECT_EQ(test.queue.size(), 2u);
     EXPECT_EQ(test.after(0ms), Heard{});
     EXPECT_EQ(blobs, 1u);
-    EXPECT_EQ(test.messages.stats().superseded, 9u);
+    EXPECT_EQ(test.messages.stats().superseded, 3u);
 }
 
 TEST(MessageQueue, HoldsExactly2To20Words) {
@@ -293,15 +293,16 @@ TEST(MessageQueue, HoldsExactly2To20Words) {
         test.writer.write(Blob{std::vector<std::uint8_t>(words - 1, 1)}, bytes);
         EXPECT_TRUE(test.queue.add(bytes, net::Channel::reliable));
     };
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < 2; ++round) {
         SCOPED_TRACE(round);
         heard = 0;
         for (int i = 0; i < 3; ++i) add(300'000);
-        add(MessageQueue::kMaxWords - 900'000 - (round == 2 ? 0 : 1));
+        add(MessageQueue::kMaxWords - 900'001);
+        add(1);
         EXPECT_EQ(heard, 0u);
         add(1);
-        EXPECT_EQ(heard, round == 2 ? 4u : 0u);
-        EXPECT_EQ(test.queue.size(), round == 2 ? 1u : 5u);
+        EXPECT_EQ(heard, 5u);
+        EXPECT_EQ(test.queue.size(), 1u);
         test.queue.clear();
     }
 }
