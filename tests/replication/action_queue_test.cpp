@@ -135,6 +135,111 @@ TEST(ActionQueue, AfterARejectionTheStreamGoesOnInANewEpoch) {
     EXPECT_TRUE(desk.send());
 }
 
+TEST(ActionQueue, TheFateOfAPacketCountsForTheActionsThatAreNotKnownToHaveArrived) {
+    Outgoing desk;
+    desk.add(5);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(desk.send(), Words{5});
+    EXPECT_FALSE(desk.queue.lacked_room());
+    EXPECT_EQ(desk.send(), std::nullopt);
+    EXPECT_FALSE(desk.queue.lacked_room()) << "nothing is due";
+    desk.queue.on_fate(77, false);  // a packet without a section
+    EXPECT_EQ(desk.send(), std::nullopt);
+    desk.queue.on_fate(3, false);
+    EXPECT_EQ(desk.send(), Words{5});
+    desk.queue.on_fate(1, true);  // in any order
+    desk.add(6);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(desk.send(), Words{6});
+    desk.queue.on_fate(2, false);
+    EXPECT_EQ(desk.send(), std::nullopt) << "what it had has arrived otherwise";
+    desk.queue.on_fate(6, false);
+    EXPECT_EQ(desk.send(), Words{6});
+}
+
+TEST(ActionQueue, AnAnswerEndsTheCopies) {
+    Outgoing desk;
+    desk.add(5);
+    EXPECT_EQ(desk.send(), Words{5});
+    desk.queue.pop(ActionStream::ordered);
+    EXPECT_EQ(desk.send(), std::nullopt);
+    EXPECT_FALSE(desk.queue.lacked_room());
+    desk.queue.on_fate(1, false);
+    EXPECT_EQ(desk.send(), std::nullopt);
+}
+
+TEST(ActionQueue, ARejectionLeavesNothingOfTheFormerEpoch) {
+    Outgoing desk;
+    const std::size_t room = measure_action(desk.schema, desk.record<Row>(0)) + 20;  // for one of them
+    for (std::uint32_t i = 0; i < 3; ++i) desk.add(i);
+    EXPECT_EQ(desk.send(), (Words{0, 1, 2}));
+    static_cast<void>(desk.queue.drop());
+    ActionRecord large = desk.record<Novel>(300);
+    large.words.resize(301, 200);
+    desk.queue.add(ActionStream::ordered, large);
+    EXPECT_EQ(desk.send(), Words{300});
+    EXPECT_EQ(desk.send(), std::nullopt) << "the copies of the small ones ended";
+    desk.queue.on_fate(2, true);
+    desk.add(7);
+    desk.add(8);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(desk.send(room), Words{7});
+    EXPECT_EQ(desk.send(room), std::nullopt);
+    desk.queue.on_fate(3, true);
+    EXPECT_EQ(desk.send(room), Words{8}) << "whatever becomes of the packet of the former epoch";
+}
+
+TEST(ActionQueue, TheIndependentStreamHasNoEpoch) {
+    Outgoing desk;
+    desk.add(0);
+    EXPECT_EQ(desk.send(), Words{0});
+    static_cast<void>(desk.queue.drop());
+    desk.add<Chat>(100);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(desk.send(), Words{100});
+    EXPECT_EQ(desk.send(), std::nullopt);
+    EXPECT_EQ(desk.epoch, 0);
+    desk.queue.on_fate(2, false);
+    EXPECT_EQ(desk.send(), Words{100});
+    desk.queue.on_fate(3, true);
+    desk.add<Chat>(101);
+    EXPECT_EQ(desk.send(), Words{101});
+}
+
+TEST(ActionQueue, ANewConnectionKnowsNothingOfFormerPackets) {
+    Outgoing desk;
+    for (std::uint32_t i = 0; i < 3; ++i) desk.add(i);
+    desk.add<Chat>(100);
+    EXPECT_EQ(desk.send(), (Words{0, 1, 2, 100}));
+    for (const bool continues : {false, true}) {
+        SCOPED_TRACE(continues);
+        desk.packet = 0;
+        continues ? desk.queue.reset({70'000, 9}, 4) : desk.queue.reset();
+        EXPECT_EQ(desk.queue.size(), 0u);
+        desk.add(7);
+        EXPECT_EQ(desk.send(), Words{7});
+        EXPECT_EQ(desk.epoch, continues ? 4 : 0);
+        desk.queue.on_fate(1, true);
+        EXPECT_TRUE(desk.queue.is_consistent());
+        desk.add(8);
+        EXPECT_EQ(desk.send(), Words{8});
+        for (const std::uint32_t i : {9u, 10u, 11u}) desk.add(i);
+        EXPECT_EQ(desk.send(), (Words{8, 9, 10, 11}));
+    }
+}
+
+TEST(ActionQueue, TheRoomIsThatOfBothStreamsTogether) {
+    Outgoing desk;
+    const std::size_t row = measure_action(desk.schema, desk.record<Row>(1)),
+                      chat = measure_action(desk.schema, desk.record<Chat>(2));
+    desk.add(1);
+    EXPECT_EQ(desk.send(row + kActionStreams - 1), std::nullopt);
+    EXPECT_TRUE(desk.queue.lacked_room());
+    EXPECT_EQ(desk.send(row + kActionStreams), Words{1});
+    EXPECT_FALSE(desk.queue.lacked_room());
+    desk.add<Chat>(2);
+    EXPECT_EQ(desk.send(row + chat + kActionStreams - 1), Words{1});
+    EXPECT_TRUE(desk.queue.lacked_room()) << "for the other stream";
+    EXPECT_EQ(desk.send(row + chat + kActionStreams), (Words{1, 2}));
+    EXPECT_FALSE(desk.queue.lacked_room());
+}
+
 TEST(ActionQueue, AStreamIsFullWith256Actions) {
     Outgoing desk;
     for (std::uint32_t i = 0; i < kMaxWaitingActions; ++i) {
