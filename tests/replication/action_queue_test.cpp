@@ -171,7 +171,7 @@ TEST(ActionQueue, ARejectionLeavesNothingOfTheFormerEpoch) {
     const std::size_t room = measure_action(desk.schema, desk.record<Row>(0)) + 20;  // for one of them
     for (std::uint32_t i = 0; i < 3; ++i) desk.add(i);
     EXPECT_EQ(desk.send(), (Words{0, 1, 2}));
-    static_cast<void>(desk.queue.drop());
+    static_cast<void>(desk.queue.take_ordered());
     ActionRecord large = desk.record<Novel>(300);
     large.words.resize(301, 200);
     desk.queue.add(ActionStream::ordered, large);
@@ -190,7 +190,7 @@ TEST(ActionQueue, TheIndependentStreamHasNoEpoch) {
     Outgoing desk;
     desk.add(0);
     EXPECT_EQ(desk.send(), Words{0});
-    static_cast<void>(desk.queue.drop());
+    static_cast<void>(desk.queue.take_ordered());
     desk.add<Chat>(100);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(desk.send(), Words{100});
     EXPECT_EQ(desk.send(), std::nullopt);
