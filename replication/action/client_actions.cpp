@@ -115,7 +115,7 @@ void ClientActions::end(const void* action) {
     record.created = static_cast<std::uint32_t>(created_.size());
     if (record.created > 0) record.first_pending = next_pending_;
     for (const ecs::Entity entity : created_) {
-        pending_.push_back({next_pending_, entity, key.sequence});
+        pending_.push_back({next_pending_, entity});
         receiver_.expect(next_pending_, entity,
                          on_spawned_ ? on_spawned_(entity) : std::span<const ComponentIndex>());
         next_pending_ = pending_after(next_pending_);
@@ -277,7 +277,7 @@ bool ClientActions::reject(const ActionResult& result) {
     } else {
         overlay_.undo_from(sequence);
         ended = queue_.take_ordered();
-        undo_pending(sequence);
+        undo_pending();
     }
     stats_.rejected += 1;
     stats_.dropped += ended.size() - 1;
@@ -287,9 +287,9 @@ bool ClientActions::reject(const ActionResult& result) {
     return true;
 }
 
-/// Destroys the entities spawned by the actions from this sequence number on, the newest entity first.
-void ClientActions::undo_pending(std::uint32_t sequence) {
-    while (!pending_.empty() && static_cast<std::int32_t>(pending_.back().sequence - sequence) >= 0) {
+/// Destroys the entities spawned by the actions without an answer, the newest entity first.
+void ClientActions::undo_pending() {
+    while (!pending_.empty()) {
         const Pending pending = pending_.back();
         pending_.pop_back();
         receiver_.forget_expected(pending.id);
@@ -320,7 +320,7 @@ std::string ClientActions::why_not(std::size_t number, const void* action) const
 void ClientActions::reset() {
     overlay_.reset();
     queue_.reset();
-    undo_pending(pending_.empty() ? 0 : pending_.front().sequence);
+    undo_pending();
     for (const Answered& answered : answered_) {
         receiver_.forget_expected(answered.id);
         destroy_unless_replica(answered.entity);

@@ -129,7 +129,6 @@ private:
     struct Pending {
         PendingId id;
         ecs::Entity entity;
-        std::uint32_t sequence;  // sequence number of the action, in the ordered stream
     };
     /// An entity that the client spawned in an action that the server answered. The receiver still knows its
     /// id.
@@ -153,7 +152,7 @@ private:
     bool use_gone(std::span<const std::byte> message);
     bool awaits_entity(const ActionEvent& event) const;
     void fire_first();
-    void undo_pending(std::uint32_t sequence);
+    void undo_pending();
     void destroy_unless_replica(ecs::Entity entity);
     void note_changes(Overlay::Key key, ActionRecord& record);
     bool accept(const ActionResult& result, Tick tick);
