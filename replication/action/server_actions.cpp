@@ -294,7 +294,7 @@ void ServerActions::finish(Player& player) {
 /// Sets the net ids of entities that do not replicate any more to 0.
 void ServerActions::forget_gone(ActionResult& result) const {
     for (NetId& net_id : result.created)
-        if (net_id != 0 && !replicates(sender_.entity(net_id))) net_id = 0;
+        if (!replicates(sender_.entity(net_id))) net_id = 0;
 }
 
 /// Stores the results of this tick: in each stream as many results as a client can wait for.
