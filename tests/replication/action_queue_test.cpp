@@ -169,8 +169,8 @@ TEST(ActionQueue, AnAnswerEndsTheCopies) {
 TEST(ActionQueue, ARejectionLeavesNothingOfTheFormerEpoch) {
     Outgoing desk;
     const std::size_t room = measure_action(desk.schema, desk.record<Row>(0)) + 20;  // for one of them
-    for (std::uint32_t i = 0; i < 3; ++i) desk.add(i);
-    EXPECT_EQ(desk.send(), (Words{0, 1, 2}));
+    for (std::uint32_t i = 0; i < 6; ++i) desk.add(i);
+    EXPECT_EQ(desk.send(), (Words{0, 1, 2, 3, 4, 5}));
     static_cast<void>(desk.queue.take_ordered());
     ActionRecord large = desk.record<Novel>(300);
     large.words.resize(301, 200);

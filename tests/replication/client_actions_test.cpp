@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ecs/query.h"
@@ -100,16 +103,17 @@ TEST(ClientActions, WhatWaitsIsDoneInOrderAndALongOneIsNotDone) {
     EXPECT_EQ(client.world.get<Place>(stage.replica(client, me)).x, 1);
     client.act(Letter{std::string(600, 'a')});
     EXPECT_EQ(client.actions.stats().done, 2u) << "more than 512 bytes";
+    EXPECT_EQ(client.actions.stats().not_begun, 2u);
     client.act(Letter{std::string(500, 'a')});
     EXPECT_EQ(client.actions.stats().done, 3u);
     EXPECT_EQ(client.world.get<Place>(stage.replica(client, me)).x, 9);
 }
 
-TEST(ClientActions, AtMost256Wait) {
+TEST(ClientActions, AtMost256OfBothStreamsWait) {
     BoxStage stage;
     in_a_query(stage.client, [&] {
         for (std::uint32_t i = 0; i < kMaxWaitingActions + 4; ++i)
-            stage.client.act(i % 2 == 0 ? Shout{"even", i} : Shout{"odd", i});
+            i % 2 == 0 ? stage.client.act(Shout{"even", i}) : stage.client.act(Push{{}, 1, i});
     });
     stage.step();
     EXPECT_EQ(stage.client.actions.stats().done, kMaxWaitingActions);
@@ -317,9 +321,11 @@ TEST(ClientActions, AResetForgetsWhatWasCalledBefore) {
 
 TEST(ClientActions, DoNothingBetweenAResetAndTheNextPlayer) {
     BoxStage stage;
+    stage.client.act(Shout{"hey", 0});
+    EXPECT_EQ(stage.client.actions.waiting(), 1u);
     stage.client.actions.reset();
     stage.client.act(Shout{"hey", 0});
-    EXPECT_EQ(stage.client.actions.stats().done, 0u);
+    EXPECT_EQ(stage.client.actions.stats().done, 1u);
     EXPECT_EQ(stage.client.actions.waiting(), 0u);
 }
 
@@ -408,6 +414,54 @@ TEST(ClientActions, AWrittenPredictedComponentOfAReplicaIsCounted) {
     EXPECT_EQ(client.actions.stats().bad_writes, 1u);
 }
 #endif
+
+TEST(ClientActions, AnEventWaitsForTheEntityOfThePlayerWhoActed) {
+    using namespace std::chrono_literals;
+    BoxStage stage;
+    std::vector<std::string> heard;
+    stage.client.actions.on(type_of<Shout>(stage), [&](const void*, const Call& call) {
+        heard.push_back(std::string(call.player ? "somebody" : "nobody") + (call.is_late ? " late" : ""));
+    });
+    net::Time now{100s};
+    const auto hear = [&](NetId player) {
+        const auto type = static_cast<std::uint8_t>(type_of<Shout>(stage));
+        stage.client.actions.receive(write_event(stage.schema, {7, net::PeerId{5}, player, type, {0, 0}}));
+    };
+    const auto after = [&](net::Duration time) {
+        EXPECT_TRUE(stage.client.actions.update(now += time, {}));
+        return std::exchange(heard, {});
+    };
+    using Heard = std::vector<std::string>;
+    hear(stage.client.receiver.net_id(stage.seen));
+    EXPECT_EQ(after(0ms), Heard{"somebody"});
+    hear(0);
+    EXPECT_EQ(after(0ms), Heard{"nobody"}) << "it has no entity";
+    hear(77);
+    hear(0);
+    EXPECT_EQ(after(0ms), Heard{});
+    EXPECT_EQ(after(499ms), Heard{});
+    EXPECT_EQ(after(1ms), (Heard{"nobody late", "nobody"}));
+}
+
+TEST(ClientActions, AnEntityThatIsGoneEndsUnlessItIsAReplica) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity replica = client.make(Make{3, 0});  // has the first id
+    stage.settle();
+    ASSERT_NE(client.receiver.net_id(replica), 0u);
+    const ecs::Entity gone = client.make(Make{4, 0}), stays = client.make(Make{5, 0});
+    for (int i = 0; i < 10 && client.actions.stats().accepted < 3; ++i) {
+        stage.step();
+        for (auto& packet : client.down) packet.is_lost = true;
+    }
+    ASSERT_EQ(client.actions.stats().accepted, 3u);
+    client.actions.receive(write_gone(std::vector<PendingId>{kFirstPending + 1, kFirstPending + 2}));
+    EXPECT_TRUE(client.actions.take_answers());
+    EXPECT_TRUE(client.world.is_alive(replica));
+    EXPECT_FALSE(client.world.is_alive(gone));
+    EXPECT_TRUE(client.world.is_alive(stays));
+}
 
 TEST(ClientActions, WhyNotTellsTheValidatorWhoAsksAndWhen) {
     struct Ask {

@@ -402,6 +402,35 @@ TEST(ServerActions, AnActionThatNamesADeadPendingEntityNamesNone) {
     EXPECT_EQ(why, std::vector<std::string>{"there is no such entity"});
 }
 
+TEST(ServerActions, TheServersOwnActionMayNameWhatThePlayerBeforeDoesNotKnow) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    client.act(Shout{"hey", 0});
+    stage.run(3);
+    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+    const ecs::Entity unsent = stage.world.spawn(Place{1}, Replicated{});
+    Push push{unsent, 7, 0};
+    stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
+    EXPECT_EQ(push.target, unsent);
+    push.mutate(stage.actions.act());
+    EXPECT_TRUE(stage.actions.end(&push));
+    EXPECT_EQ(stage.world.get<Place>(unsent).x, 8);
+}
+
+TEST(ServerActions, WhatWaitsDoesNotRunForANewClientOfThePlayer) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    ASSERT_TRUE(read(stage, client.id, section_of_shouts(stage, 0, 3, stage.next_tick + 5)));
+    stage.actions.commit_section(client.id, {});
+    EXPECT_EQ(stage.actions.waiting(client.id), 3u);
+    EXPECT_EQ(stage.actions.replace_client(client.id).next_actions[1], 3u);
+    EXPECT_EQ(stage.actions.waiting(client.id), 0u);
+    stage.run(10);
+    EXPECT_EQ(stage.actions.stats(client.id).accepted, 0u);
+}
+
 TEST(ServerActions, ASchemaWithoutActionsHasNoPlayers) {
     Schema schema;
     schema.component<Place>("place");
