@@ -98,7 +98,6 @@ void ClientActions::end(const void* action) {
         for (const SchemaComponent& component : schema_.components())
             if (world_.is_alive(entity)) world_.remove(entity, component.bind(world_));
     note_changes(key, record);
-    std::erase_if(created_, [&](ecs::Entity entity) { return !world_.is_alive(entity); });
     std::string why = act_->why_not();
     if (created_.size() > kMaxCreated || record.touched.size() > kMaxTouched)
         why = "the action creates or changes too many entities";
@@ -108,16 +107,19 @@ void ClientActions::end(const void* action) {
     act_.reset();
     if (!why.empty()) {
         overlay_.undo(key);
-        for (std::size_t i = created_.size(); i-- > 0;) world_.destroy(created_[i]);
+        for (std::size_t i = created_.size(); i-- > 0;)
+            if (world_.is_alive(created_[i])) world_.destroy(created_[i]);
         stats_.rejected += 1;
         return tell_rejected(record, why);
     }
     record.created = static_cast<std::uint32_t>(created_.size());
     if (record.created > 0) record.first_pending = next_pending_;
+    // The n-th entity stands for the n-th one of the server, so those that the mutation destroyed count, too.
     for (const ecs::Entity entity : created_) {
+        std::span<const ComponentIndex> held;
+        if (on_spawned_ && world_.is_alive(entity)) held = on_spawned_(entity);
         pending_.push_back({next_pending_, entity});
-        receiver_.expect(next_pending_, entity,
-                         on_spawned_ ? on_spawned_(entity) : std::span<const ComponentIndex>());
+        receiver_.expect(next_pending_, entity, held);
         next_pending_ = pending_after(next_pending_);
     }
     queue_.add(stream, std::move(record));

@@ -212,6 +212,42 @@ TEST(ClientActions, AnEntityThatTheServerDoesNotSpawnEnds) {
     }
 }
 
+/// Spawns three entities and destroys one of them.
+struct Pick {
+    std::int32_t loser = 0;
+    void mutate(Act& act) const {
+        std::vector<ecs::Entity> spawned;
+        for (std::int32_t x = 0; x < 3; ++x) spawned.push_back(act.spawn(Place{x}));
+        act.world.destroy(spawned[static_cast<std::size_t>(loser)]);
+    }
+};
+
+TEST(ClientActions, AnEntityThatTheMutationDestroyedCountsForTheOthers) {
+    for (std::int32_t loser = 0; loser < 3; ++loser) {
+        SCOPED_TRACE(loser);
+        Schema schema;
+        schema.component<Place>("place");
+        schema.action<Pick>("pick");
+        Stage stage(std::move(schema));
+        Stage::Client& client = stage.add_client();
+        stage.run(5);
+        client.act(Pick{loser});
+        std::vector<ecs::Entity> made;
+        ecs::Query<const Place>(client.world).each([&](ecs::Entity one, const Place&) {
+            made.push_back(one);
+        });
+        ASSERT_EQ(made.size(), 2u);
+        stage.settle();
+        EXPECT_TRUE(stage.is_equal(client));
+        ecs::Query<const Place>(stage.world).each([&](ecs::Entity theirs, const Place& place) {
+            const ecs::Entity ours = stage.replica(client, theirs);
+            EXPECT_TRUE(ours == made[0] || ours == made[1]);
+            EXPECT_EQ(client.world.get<Place>(ours).x, place.x);
+        });
+        EXPECT_EQ(client.actions.stats().accepted, 1u);
+    }
+}
+
 // An accepted entity without a record is kept for the record; only the newest 1,024 of them are.
 TEST(ClientActions, OfManyEntitiesWithoutARecordTheOldestEnds) {
     Stage stage(stage_schema());
