@@ -123,7 +123,7 @@ public:
     template <class T>
     void input(const T& input) {
         require_input(schema_.find_struct<T>(StructKind::input));
-        predictor_.hold(&input);
+        predictor_.set_input(&input);
     }
     /// Sets the function that computes a tick from the tick before it. update() calls it for the entities
     /// that this client owns or predicts, see Server::predict(): for each new tick, and again for earlier

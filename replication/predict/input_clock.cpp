@@ -40,7 +40,7 @@ void InputClock::pass(double passed_ms) {
     position_ += (passed_ms + change_ms) / tick_ms_;
     if (shift_ms_ != 0 || !is_shifting_) return;
     is_shifting_ = is_first_shift_ = false;
-    parity_ = !parity_;
+    shift_parity_ = !shift_parity_;
 }
 
 void InputClock::shift(net::Duration by) {

@@ -22,7 +22,7 @@ public:
     struct Advance {
         Tick first = 0;
         std::uint32_t count = 0;
-        bool is_set = false;  // the ticks before `first` were skipped
+        bool has_jumped = false;  // the ticks before `first` were skipped
     };
     /// Moves P to `now`. The first call after hear() starts the clock with a lead computed from `rtt` and
     /// `rtt_var`. After a pause of more than kPause, or if more than kMostTicks begin at once, P jumps, and
@@ -34,7 +34,7 @@ public:
     /// shift has not finished, its rest is dropped.
     void shift(net::Duration by);
     /// Number of finished shifts, modulo 2.
-    bool parity() const { return parity_; }
+    bool shift_parity() const { return shift_parity_; }
 
     bool is_running() const { return is_running_; }
     /// P without its fraction. Requires is_running().
@@ -62,7 +62,7 @@ private:
 
     Timeline timeline_;
     double tick_ms_;
-    bool is_running_ = false, parity_ = false, is_shifting_ = false, is_first_shift_ = true;
+    bool is_running_ = false, shift_parity_ = false, is_shifting_ = false, is_first_shift_ = true;
     net::Time last_{0};      // argument of the last advance()
     double position_ = 0;    // P, counted from the timeline's first tick
     std::int64_t tick_ = 0;  // position_ rounded down

@@ -12,16 +12,16 @@ namespace shoal::replication {
 InputLog::InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral)
     : type_(type),
       neutral_(neutral.begin(), neutral.end()),
-      held_(neutral_),
+      input_(neutral_),
       waiting_(type.layout.presses().size()) {}
 
-std::uint32_t InputLog::hold(std::span<const std::uint32_t> words) {
+std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words) {
     is_in_use_ = true;
-    held_.assign(words.begin(), words.end());
+    input_.assign(words.begin(), words.end());
     const std::vector<std::uint32_t>& presses = type_.layout.presses();
     std::uint32_t dropped = 0;
     for (std::size_t i = 0; i < presses.size(); ++i) {
-        const std::uint32_t all = waiting_[i] + held_[presses[i]];
+        const std::uint32_t all = waiting_[i] + input_[presses[i]];
         waiting_[i] = std::min(all, kMostWaiting);
         dropped += all - waiting_[i];
     }
@@ -32,7 +32,7 @@ void InputLog::record(Tick tick) {
     assert(count_ == 0 || is_newer(tick, newest_));
     if (count_ != 0 && tick != newest_ + 1) count_ = unacknowledged_ = 0;
     std::vector<std::uint32_t>& words = words_[tick % kKept];
-    words = held_;
+    words = input_;
     const std::vector<std::uint32_t>& presses = type_.layout.presses();
     for (std::size_t i = 0; i < presses.size(); ++i) {
         words[presses[i]] = std::min<std::uint32_t>(waiting_[i], Press::kMost);
@@ -50,10 +50,10 @@ std::span<const std::uint32_t> InputLog::at(Tick tick) const {
 }
 
 void InputLog::reset() {
-    held_ = neutral_;
+    input_ = neutral_;
     std::fill(waiting_.begin(), waiting_.end(), 0);
     count_ = unacknowledged_ = 0;
-    is_in_use_ = parity_ = false;
+    is_in_use_ = shift_parity_ = false;
     lag_.reset();
     is_sent_ = true;
     packets_.fill({});
@@ -62,7 +62,7 @@ void InputLog::reset() {
 void InputLog::write(std::uint32_t count, BitWriter& out) const {
     out.write(newest_ % (Tick{1} << InputSection::kTickBits), InputSection::kTickBits);
     out.write(count - 1, InputSection::kCountBits);
-    out.write_bool(parity_);
+    out.write_bool(shift_parity_);
     out.write_bool(lag_.has_value());
     constexpr std::uint32_t kMostLag = (1u << InputSection::kLagBits) - 1;
     if (lag_) out.write(std::min(*lag_, kMostLag), InputSection::kLagBits);
@@ -102,7 +102,7 @@ void InputLog::on_fate(std::uint64_t packet, bool delivered) {
 bool InputSection::read(const SchemaStruct& type, std::span<const std::uint32_t> neutral, BitReader& in) {
     newest = in.read(kTickBits);
     count = in.read(kCountBits) + 1;
-    parity = in.read_bool();
+    shift_parity = in.read_bool();
     lag.reset();
     if (in.read_bool()) lag = in.read(kLagBits);
     if (words.size() < count) words.resize(count);

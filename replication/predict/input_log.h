@@ -26,8 +26,8 @@ public:
 
     /// Sets what the player does now. The values stay in use until the next call. Presses are added to those
     /// of earlier calls. Returns how many presses were dropped, because 32 of their field wait already.
-    std::uint32_t hold(std::span<const std::uint32_t> words);
-    /// Returns whether hold() was called since reset().
+    std::uint32_t set_input(std::span<const std::uint32_t> words);
+    /// Returns whether set_input() was called since reset().
     bool is_in_use() const { return is_in_use_; }
 
     /// Stores the present values and presses as the input of a tick. The input has at most Press::kMost
@@ -39,8 +39,8 @@ public:
     /// Tick of the newest recorded input. Empty if there is none.
     std::optional<Tick> newest() const { return count_ == 0 ? std::nullopt : std::optional(newest_); }
 
-    /// See InputClock::parity().
-    void set_parity(bool parity) { parity_ = parity; }
+    /// See InputClock::shift_parity().
+    void set_shift_parity(bool shift_parity) { shift_parity_ = shift_parity; }
 
     /// Sets by how much the time that the client shows is behind the tick of the newest input, in 1/16 of a
     /// tick. Without a call since reset(), the client shows the newest versions.
@@ -65,13 +65,13 @@ private:
     void write(std::uint32_t count, BitWriter& out) const;
 
     const SchemaStruct& type_;
-    std::vector<std::uint32_t> neutral_, held_;
+    std::vector<std::uint32_t> neutral_, input_;
     std::vector<std::uint32_t> waiting_;  // presses that are in no input yet: a number for each Press field
     std::array<std::vector<std::uint32_t>, kKept> words_;  // by tick
     std::uint32_t count_ = 0;                              // number of inputs kept; the last is newest_
     Tick newest_ = 0;
     std::uint32_t unacknowledged_ = 0;  // number of inputs without an ack: the newest ones
-    bool is_in_use_ = false, is_sent_ = true, parity_ = false, lacked_room_ = false;
+    bool is_in_use_ = false, is_sent_ = true, shift_parity_ = false, lacked_room_ = false;
     std::optional<std::uint32_t> lag_;
     std::array<Packet, kPackets> packets_{};  // by number
     BitWriter bits_;
@@ -81,7 +81,7 @@ private:
 struct InputSection {
     std::uint32_t newest = 0;  // the low kTickBits bits of the newest tick
     std::uint32_t count = 0;   // 1 to InputLog::kMostSent
-    bool parity = false;
+    bool shift_parity = false;
     std::optional<std::uint32_t> lag;               // see InputLog::set_lag()
     std::vector<std::vector<std::uint32_t>> words;  // the first `count` are used, the oldest first
 

@@ -15,9 +15,9 @@ LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wa
 }
 
 void LeadMeter::add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin,
-                    bool parity, net::Time now) {
-    if (parity != parity_) {
-        parity_ = parity;
+                    bool shift_parity, net::Time now) {
+    if (shift_parity != shift_parity_) {
+        shift_parity_ = shift_parity;
         const double shift_ms = pending_ms_.value_or(0);
         for (Sample& sample : samples_) sample.margin_ms += shift_ms;
         for (double& known : margins_ms_) known += shift_ms;
@@ -29,7 +29,7 @@ void LeadMeter::add(std::uint64_t number, std::uint64_t received, Tick newest, n
     // Of the new inputs in this packet the oldest one is needed first.
     const double margin_ms = Timeline::ms(margin) - (ticks_per_packet_ - 1) * tick_ms_;
     late_in_a_row_ = margin_ms < 0 ? late_in_a_row_ + 1 : 0;
-    if (late_in_a_row_ == kLateInARow) rebase();
+    if (late_in_a_row_ == kLateInARow) drop_former_path();
     // While the client changes its lead, margins do not measure the path.
     if (pending_ms_ && late_in_a_row_ < kLateInARow) return;
     insert({margin_ms, now, newest_number_, received});
@@ -66,7 +66,7 @@ void LeadMeter::insert(const Sample& sample) {
 
 /// Call it when the path has become longer. Drops the samples of the former path and keeps those of the last
 /// late packets. Drops these, too, if the client has not fulfilled a shift.
-void LeadMeter::rebase() {
+void LeadMeter::drop_former_path() {
     std::rotate(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(next_), samples_.end());
     const std::size_t count = pending_ms_ ? 0 : std::min(samples_.size(), kLateInARow - 1);
     std::array<Sample, kLateInARow> kept;

@@ -19,9 +19,9 @@ public:
 
     /// Call it when packet `number` of the client arrives, with inputs up to tick `newest`. `received`:
     /// number of packets that the client's connection has received, with or without inputs, including this
-    /// one. `parity`: see InputClock.
-    void add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin, bool parity,
-             net::Time now);
+    /// one. `shift_parity`: see InputClock.
+    void add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin,
+             bool shift_parity, net::Time now);
     /// As add(), for a packet whose margin does not measure the path.
     void follow(std::uint64_t number, std::uint64_t received, Tick newest);
     /// Call it when an input arrives after its tick.
@@ -61,7 +61,7 @@ private:
     };
 
     void insert(const Sample& sample);
-    void rebase();
+    void drop_former_path();
     double greatest_ms(Best& best, net::Time now) const;
     double margin_ms(net::Time now);
     double loss() const;
@@ -83,7 +83,7 @@ private:
     std::uint32_t ticks_per_packet_ =
         1;  // new ticks in the last packet; > 1 if frames are longer than a tick
     double mean_ticks_per_packet_ = 1;
-    bool parity_ = false;
+    bool shift_parity_ = false;
     std::optional<double> pending_ms_;  // the shift that the client was asked for, and has not fulfilled
     net::Time last_shift_{0};
 };

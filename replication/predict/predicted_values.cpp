@@ -74,25 +74,25 @@ PredictedValues::PredictedValues(ecs::World& world, const Schema& schema, Entity
 
 /// Returns how many fields have a NaN.
 std::uint32_t PredictedValues::capture(const Component& component, void* value, std::uint32_t* lanes) {
-    std::uint32_t nans = 0;
-    for (const Leaf& leaf : layout(component).leaves()) nans += is_nan(leaf, value);
+    std::uint32_t nan_fields = 0;
+    for (const Leaf& leaf : layout(component).leaves()) nan_fields += is_nan(leaf, value);
     layout(component).quantise(value, map_, lanes, parts_, misfits_);
     if (schema_.is_authority_quantised()) layout(component).restore(lanes, nullptr, map_, value);
-    return nans;
+    return nan_fields;
 }
 
 std::uint32_t PredictedValues::capture(ecs::Entity entity, std::span<std::uint32_t> row) {
     assert(row.size() == row_words_);
-    std::uint32_t nans = 0;
+    std::uint32_t nan_fields = 0;
     std::fill(row.begin(), row.end(), 0);
     for (std::size_t i = 0; i < components_.size(); ++i) {
         // No change hook: it was called when the step changed the value.
         void* const value = const_cast<void*>(world_.try_get(entity, components_[i].id));
         if (!value) continue;
         row[i / kWordBits] |= 1u << i % kWordBits;
-        nans += capture(components_[i], value, row.data() + components_[i].first_lane);
+        nan_fields += capture(components_[i], value, row.data() + components_[i].first_lane);
     }
-    return nans;
+    return nan_fields;
 }
 
 void PredictedValues::capture(const Image& image, std::span<std::uint32_t> row) const {

@@ -56,9 +56,9 @@ void Predictor::reset() {
     must_restore_ = is_predicting_ = false;
 }
 
-void Predictor::hold(const void* input) {
+void Predictor::set_input(const void* input) {
     codec_->quantise(*type_, input, words_);
-    stats_.dropped_presses += log_->hold(words_);
+    stats_.dropped_presses += log_->set_input(words_);
 }
 
 std::optional<Tick> Predictor::tick() const {
@@ -69,20 +69,21 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     if (!clock_ || !log_ || !log_->is_in_use()) return;
     const InputClock::Advance ticks = clock_->advance(now, rtt, rtt_var);
     if (!clock_->is_running()) return;
-    log_->set_parity(clock_->parity());
+    log_->set_shift_parity(clock_->shift_parity());
     const net::Duration passed = now - std::exchange(updated_, now);
     for (Member& member : members_) smoothing_.decay(member.shown, passed);
     is_predicting_ = on_step_ && !held_.empty() && clock_->lead(now) <= max_lead_;
-    find_pending();
+    join_pending();
     if (is_predicting_) {
-        find_group();
+        update_group();
         reconcile();
     } else {
         stop();
     }
-    if (ticks.is_set) must_restore_ = true;  // the skipped ticks are not computed: nothing to compare with
+    if (ticks.has_jumped)
+        must_restore_ = true;  // the skipped ticks are not computed: nothing to compare with
     // If the clock jumps, the shown values must not jump.
-    const bool jumps = ticks.is_set || ticks.count >= kJump;
+    const bool jumps = ticks.has_jumped || ticks.count >= kJump;
     for (Member& member : members_)
         if (jumps) smoothing_.begin_jump(member.shown, fraction_);
     for (std::uint32_t i = 0; i < ticks.count; ++i) {
@@ -109,7 +110,7 @@ std::span<const ComponentIndex> Predictor::add_pending(ecs::Entity entity) {
 
 /// Adds pending entities that became replicas of this player to the group. Until the group is complete as of
 /// their first version, these entities continue from their predicted values.
-void Predictor::find_pending() {
+void Predictor::join_pending() {
     std::erase_if(pending_, [&](ecs::Entity entity) {
         if (!world_.is_alive(entity)) return true;
         if (receiver_.net_id(entity) == 0) return false;
@@ -157,7 +158,7 @@ std::size_t Predictor::find(ecs::Entity entity) const {
 }
 
 /// Makes the members the entities that have the tag Mine or ToPredict now.
-void Predictor::find_group() {
+void Predictor::update_group() {
     for (Member& member : members_) member.is_found = false;
     const auto add = [&](ecs::Entity entity) {
         const std::size_t place = find(entity);
@@ -250,7 +251,7 @@ void Predictor::restore(Tick tick) {
         if (!member.is_active) world_.add<Predicted>(member.entity);
         member.is_active = true;
     }
-    const std::uint64_t nans = stats_.nans;
+    const std::uint64_t nan_fields = stats_.nan_fields;
     set_predicted(pending_, false);
     for (Tick next = tick + 1; !is_newer(next, *last_); ++next) {
         stats_.resimulated += 1;
@@ -265,7 +266,7 @@ void Predictor::restore(Tick tick) {
         }
     }
     // A restore at once would give a NaN again: one restore per round trip is enough.
-    if (stats_.nans != nans) nan_until_ = *last_;
+    if (stats_.nan_fields != nan_fields) nan_until_ = *last_;
 }
 
 bool Predictor::show(ecs::Entity entity, const void* type, void* value) const {
@@ -295,7 +296,7 @@ void Predictor::run(Tick tick, bool is_new) {
     }
     for (Member& member : members_) {
         if (!member.is_active || !world_.is_alive(member.entity)) continue;
-        stats_.nans += values_.capture(member.entity, row(member, tick));
+        stats_.nan_fields += values_.capture(member.entity, row(member, tick));
         smoothing_.take_tick(member.entity, member.shown);
     }
 }

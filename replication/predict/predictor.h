@@ -25,7 +25,7 @@ struct PredictionStats {
     std::uint64_t checks = 0;           // ticks whose result was compared with the server's
     std::uint64_t mispredictions = 0;   // checks whose results differed
     std::uint64_t resimulated = 0;      // steps run again
-    std::uint64_t nans = 0;             // fields that had a NaN after a step
+    std::uint64_t nan_fields = 0;       // fields that had a NaN after a step
     std::uint64_t dropped_presses = 0;  // presses dropped because 32 of their field waited for a tick
     std::uint32_t last_error = 0;  // the last misprediction's greatest difference in steps of a codec, or
                                    // PredictedValues::kOther
@@ -64,7 +64,7 @@ public:
     }
 
     /// Takes an input: a value of the schema's input type.
-    void hold(const void* input);
+    void set_input(const void* input);
 
     /// Corrects wrong predictions, and runs the ticks that begin. Call it after Receiver::apply().
     void update(net::Time now, net::Duration rtt, net::Duration rtt_var);
@@ -96,7 +96,7 @@ private:
         bool is_found = false;            // the entity still has a tag of the group
         bool is_active = false;           // the entity was restored once, and has been simulated since then
         std::vector<std::uint32_t> rows;  // a row for each of the last kKept ticks, by tick
-        Smoothing::Entity shown;
+        Smoothing::Shown shown;
         std::optional<std::uint32_t> teleports;  // the entity's teleport count at the last check
         bool has_teleported = false;
     };
@@ -107,10 +107,10 @@ private:
     }
     /// Returns the entity's index in members_; members_.size() if it is not a member.
     std::size_t find(ecs::Entity entity) const;
-    void find_group();
+    void update_group();
     void leave(Member& member);
     void join(ecs::Entity entity, bool is_active);
-    void find_pending();
+    void join_pending();
     void set_predicted(std::span<const ecs::Entity> entities, bool is_predicted);
     void stop();
     void reconcile();

@@ -81,8 +81,8 @@ void ServerInputs::commit_section(net::PeerId id, net::Time now) {
     // path.
     if (now > timeline_.time_of(next_) + tick_)
         return player->lead->follow(packet_, player->received, newest);
-    player->lead->add(packet_, player->received, newest, timeline_.time_of(newest) - now, section_.parity,
-                      now);
+    player->lead->add(packet_, player->received, newest, timeline_.time_of(newest) - now,
+                      section_.shift_parity, now);
 }
 
 void ServerInputs::apply(Tick tick, net::Time now) {

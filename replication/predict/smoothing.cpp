@@ -22,9 +22,9 @@ Smoothing::Smoothing(ecs::World& world, const Schema& schema) : world_(world) {
 }
 
 /// Adds full turns to angles, and changes the signs of quaternions, so that `numbers` are nearest to `to`
-/// and mean the same. Changes the same signs in `with`.
+/// and mean the same. Changes the same signs in `offsets`.
 void Smoothing::align(const Component& component, const std::vector<double>& to, std::vector<double>& numbers,
-                      std::vector<double>* with) {
+                      std::vector<double>* offsets) {
     const std::size_t end = component.first + component.numbers.all.size();
     if (component.display.kind == Display::Kind::angular)
         for (std::size_t i = component.first; i < end; ++i)
@@ -36,12 +36,12 @@ void Smoothing::align(const Component& component, const std::vector<double>& to,
         if (!(dot < 0)) continue;  // q and -q are the same rotation
         for (std::size_t i = first; i < first + kOfRotation; ++i) {
             numbers[i] = -numbers[i];
-            if (with) (*with)[i] = -(*with)[i];
+            if (offsets) (*offsets)[i] = -(*offsets)[i];
         }
     }
 }
 
-void Smoothing::take_tick(ecs::Entity entity, Entity& shown) const {
+void Smoothing::take_tick(ecs::Entity entity, Shown& shown) const {
     if (shown.current.size() != count_) {
         shown.previous.resize(count_);
         shown.current.resize(count_);
@@ -59,12 +59,12 @@ void Smoothing::take_tick(ecs::Entity entity, Entity& shown) const {
     shown.is_new = false;
 }
 
-void Smoothing::begin_jump(Entity& shown, double fraction) const {
+void Smoothing::begin_jump(Shown& shown, double fraction) const {
     if (shown.is_new) return;
     for (std::size_t i = 0; i < count_; ++i) shown.before[i] = mixed(shown, i, fraction) + shown.error[i];
 }
 
-void Smoothing::end_jump(Entity& shown, double fraction) const {
+void Smoothing::end_jump(Shown& shown, double fraction) const {
     if (shown.is_new) return;
     for (const Component& component : components_) {
         const std::size_t end = component.first + component.numbers.all.size();
@@ -78,17 +78,17 @@ void Smoothing::end_jump(Entity& shown, double fraction) const {
     }
 }
 
-void Smoothing::forget(Entity& shown) const {
+void Smoothing::forget(Shown& shown) const {
     shown.is_new = true;
     std::fill(shown.error.begin(), shown.error.end(), 0);
 }
 
-void Smoothing::decay(Entity& shown, net::Duration passed) const {
+void Smoothing::decay(Shown& shown, net::Duration passed) const {
     const double left = std::exp(-static_cast<double>(passed.count()) / static_cast<double>(kDecay.count()));
     for (double& error : shown.error) error *= left;
 }
 
-void Smoothing::show(const Entity& shown, double fraction, const void* type, void* value) const {
+void Smoothing::show(const Shown& shown, double fraction, const void* type, void* value) const {
     if (shown.is_new) return;
     for (const Component& component : components_) {
         if (component.type != type) continue;

@@ -23,7 +23,7 @@ public:
     Smoothing(ecs::World& world, const Schema& schema);
 
     /// What is needed to show one entity.
-    struct Entity {
+    struct Shown {
         std::vector<double> previous, current;  // values of the last two ticks, by index of the number
         std::vector<double> error;              // added to the shown values
         std::vector<double> before;             // shown values before a correction
@@ -31,17 +31,17 @@ public:
     };
 
     /// Reads the entity's values after a step from the world. Call it once for each tick that was computed.
-    void take_tick(ecs::Entity entity, Entity& shown) const;
+    void take_tick(ecs::Entity entity, Shown& shown) const;
     /// A jump is a correction, or the computation of several ticks in one update. Call begin_jump() before it
     /// and end_jump() after it. `fraction`: the part of the newest tick that has passed, in [0, 1].
-    void begin_jump(Entity& shown, double fraction) const;
-    void end_jump(Entity& shown, double fraction) const;
+    void begin_jump(Shown& shown, double fraction) const;
+    void end_jump(Shown& shown, double fraction) const;
     /// Drops the error and the earlier values: the next values are shown unchanged.
-    void forget(Entity& shown) const;
-    void decay(Entity& shown, net::Duration passed) const;
+    void forget(Shown& shown) const;
+    void decay(Shown& shown, net::Duration passed) const;
 
     /// Changes the numbers of `value` to the shown numbers. `value` is a component of this C++ type.
-    void show(const Entity& shown, double fraction, const void* type, void* value) const;
+    void show(const Shown& shown, double fraction, const void* type, void* value) const;
 
 private:
     struct Component {
@@ -52,11 +52,11 @@ private:
         Numbers numbers;
     };
 
-    static double mixed(const Entity& shown, std::size_t number, double fraction) {
+    static double mixed(const Shown& shown, std::size_t number, double fraction) {
         return shown.previous[number] + (shown.current[number] - shown.previous[number]) * fraction;
     }
     static void align(const Component& component, const std::vector<double>& to, std::vector<double>& numbers,
-                      std::vector<double>* with = nullptr);
+                      std::vector<double>* offsets = nullptr);
 
     ecs::World& world_;
     std::vector<Component> components_;

@@ -21,8 +21,8 @@ std::uint64_t mix_tick(std::uint64_t seed, Tick tick) {
 
 }  // namespace
 
-std::uint64_t Step::random(std::uint64_t of, std::uint32_t salt) const {
-    return mix(mix(mix_tick(context_.seed, tick), of), salt);
+std::uint64_t Step::random(std::uint64_t number, std::uint32_t salt) const {
+    return mix(mix(mix_tick(context_.seed, tick), number), salt);
 }
 
 std::uint64_t Step::random(ecs::Entity entity, std::uint32_t salt) const {

@@ -71,10 +71,10 @@ public:
         }
     }
 
-    /// Returns a random number for `of`, any number of the game. Server and clients get the same result, and
-    /// so does each run of this tick. Another `salt` gives another result. Players can compute the results
-    /// in advance.
-    std::uint64_t random(std::uint64_t of, std::uint32_t salt = 0) const;
+    /// Returns a random number for `number`, which the game chooses. Server and clients get the same result,
+    /// and so does each run of this tick. Another `salt` gives another result. Players can compute the
+    /// results in advance.
+    std::uint64_t random(std::uint64_t number, std::uint32_t salt = 0) const;
     /// Returns a random number for an entity that replicates. Requires that the entity has a net id. A
     /// client does not know the net id of an entity that it spawned ahead of the server: for such entities
     /// use the function above, with a number that the action wrote to a component.

@@ -73,7 +73,7 @@ double input_bytes(const Schema& schema, Fn&& change) {
     for (Tick tick = 1; tick <= kTicks; ++tick) {
         change(value, random);
         codec.quantise(type, &value, words);
-        log.hold(words);
+        log.set_input(words);
         log.record(tick);
         BitWriter out;
         log.write_section(tick, 8'000, out);

@@ -75,7 +75,7 @@ private:
                         {}};
                 oar.signs.assign(op / 32u, static_cast<std::uint8_t>(op));
                 codec_.quantise(type_, &oar, words_);
-                log_.hold(words_);
+                log_.set_input(words_);
                 log_.record(client_tick_++);
                 Payload payload(1'100);
                 payload.resize(writer_.write(++packet_, payload));

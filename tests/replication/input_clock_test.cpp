@@ -30,14 +30,14 @@ TEST(InputClock, SkipsTicksIfMoreThan64BeginAtOnce) {
     EXPECT_EQ(clock.advance(1s + 64us, 40ms, 5ms).count, 64u);
     const InputClock::Advance skipped = clock.advance(1s + 64us + 65us, 40ms, 5ms);
     EXPECT_EQ(skipped.count, 1u);
-    EXPECT_TRUE(skipped.is_set);
+    EXPECT_TRUE(skipped.has_jumped);
     EXPECT_EQ(skipped.first, clock.tick());
 }
 
 TEST(InputClock, StartsAheadByTheRoundTripAndItsVariationAndTwoTicks) {
     Clock clock;
     const InputClock::Advance start = clock.step(20ms, 2ms);
-    EXPECT_TRUE(start.is_set);
+    EXPECT_TRUE(start.has_jumped);
     EXPECT_EQ(start.count, 1u);
     EXPECT_EQ(start.first, 6u) << "1.2 + 48 / 16.7 + 2";
     EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)), 48 + 2 * 16.667, 0.1);
@@ -60,10 +60,10 @@ TEST(InputClock, TheFirstShiftIsDoneAtOnceButNeverGoesBack) {
             const Tick tick = clock.clock.tick();
             clock.step(10ms);
             EXPECT_FALSE(is_newer(tick, clock.clock.tick()));
-            EXPECT_TRUE(clock.clock.parity() || shift < 0ms);
+            EXPECT_TRUE(clock.clock.shift_parity() || shift < 0ms);
         }
         clock.step(10ms);
-        EXPECT_TRUE(clock.clock.parity());
+        EXPECT_TRUE(clock.clock.shift_parity());
         EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)) - before, Timeline::ms(shift), 0.2);
     }
 }
@@ -74,7 +74,7 @@ TEST(InputClock, EachTickBeginsOnce) {
     std::mt19937 random(2);
     for (int frame = 0; frame < 1'000; ++frame) {
         const InputClock::Advance advance = clock.step(std::chrono::milliseconds(1 + random() % 60));
-        EXPECT_FALSE(advance.is_set);
+        EXPECT_FALSE(advance.has_jumped);
         EXPECT_TRUE(advance.count == 0 || advance.first == next);
         next += advance.count;
         EXPECT_EQ(clock.clock.tick(), next - 1);
@@ -89,12 +89,12 @@ TEST(InputClock, AShiftChangesTheRateWithinItsLimits) {
         clock.step(20ms);
         clock.clock.shift(0ms);
         clock.step(10ms);
-        ASSERT_TRUE(clock.clock.parity()) << "the first shift is over";
+        ASSERT_TRUE(clock.clock.shift_parity()) << "the first shift is over";
         const double before = Timeline::ms(clock.clock.lead(clock.now));
         clock.clock.shift(shift);
         double last = before;
         int frames = 0;
-        for (; clock.clock.parity(); ++frames) {
+        for (; clock.clock.shift_parity(); ++frames) {
             clock.step(10ms);
             const double lead = Timeline::ms(clock.clock.lead(clock.now));
             EXPECT_LE(lead - last, 0.802);
@@ -114,7 +114,7 @@ TEST(InputClock, Trap09ALargeShiftForwardIsDoneAtOnceAndNoneGoesBack) {
     const InputClock::Advance jump = clock.step(10ms);
     EXPECT_EQ(jump.first, before + 1) << "no tick is left out";
     EXPECT_NEAR(jump.count, 10, 1);
-    EXPECT_TRUE(clock.clock.parity());
+    EXPECT_TRUE(clock.clock.shift_parity());
     clock.clock.shift(-400ms);
     Tick last = clock.clock.tick();
     for (int frame = 0; frame < 1'000; ++frame) {
@@ -122,7 +122,7 @@ TEST(InputClock, Trap09ALargeShiftForwardIsDoneAtOnceAndNoneGoesBack) {
         EXPECT_GE(static_cast<std::int32_t>(clock.clock.tick() - last), 0);
         last = clock.clock.tick();
     }
-    EXPECT_FALSE(clock.clock.parity());
+    EXPECT_FALSE(clock.clock.shift_parity());
 }
 
 TEST(InputClock, Trap08AfterAPauseTheClockIsSetOnceAndOneTickBegins) {
@@ -130,11 +130,11 @@ TEST(InputClock, Trap08AfterAPauseTheClockIsSetOnceAndOneTickBegins) {
     clock.step(20ms);
     const double lead = Timeline::ms(clock.clock.lead(clock.now));
     const InputClock::Advance set = clock.step(10s);
-    EXPECT_TRUE(set.is_set);
+    EXPECT_TRUE(set.has_jumped);
     EXPECT_EQ(set.count, 1u);
     EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)), lead, 0.1);
     const InputClock::Advance next = clock.step(kTick);
-    EXPECT_FALSE(next.is_set);
+    EXPECT_FALSE(next.has_jumped);
     EXPECT_EQ(next.first, set.first + 1);
 }
 
@@ -144,7 +144,7 @@ struct Settled : Clock {
         step(20ms);
         clock.shift(0ms);
         step(10ms);
-        EXPECT_TRUE(clock.parity());
+        EXPECT_TRUE(clock.shift_parity());
     }
     double lead_ms() const { return Timeline::ms(clock.lead(now)); }
 };
@@ -155,7 +155,7 @@ TEST(InputClock, AShiftForwardByMoreThan100MsIsDoneAtOnceAlsoLater) {
         const double before = settled.lead_ms();
         settled.clock.shift(shift);
         settled.step(10ms);
-        EXPECT_EQ(settled.clock.parity(), shift == 100ms);
+        EXPECT_EQ(settled.clock.shift_parity(), shift == 100ms);
         EXPECT_NEAR(settled.lead_ms() - before, shift == 100ms ? 0.8 : 101, 0.1);
     }
 }
@@ -181,10 +181,10 @@ TEST(InputClock, AShiftReplacesTheRestOfTheLastOne) {
     for (int i = 0; i < 10; ++i) settled.step(10ms);
     const double done = settled.lead_ms() - before;
     EXPECT_GT(done, 5);
-    EXPECT_TRUE(settled.clock.parity());
+    EXPECT_TRUE(settled.clock.shift_parity());
     settled.clock.shift(-5ms);
     for (int i = 0; i < 200; ++i) settled.step(10ms);
-    EXPECT_FALSE(settled.clock.parity()) << "one shift was finished";
+    EXPECT_FALSE(settled.clock.shift_parity()) << "one shift was finished";
     EXPECT_NEAR(settled.lead_ms() - before, done - 5, 0.2);
 }
 
@@ -193,7 +193,7 @@ TEST(InputClock, AFrameOf250MsIsNoPause) {
         Settled settled;
         const Tick before = settled.clock.tick();
         const InputClock::Advance advance = settled.step(frame);
-        EXPECT_EQ(advance.is_set, frame == 251ms);
+        EXPECT_EQ(advance.has_jumped, frame == 251ms);
         EXPECT_EQ(advance.first, frame == 250ms ? before + 1 : settled.clock.tick());
     }
 }

@@ -13,7 +13,7 @@ namespace shoal::replication::input_log_test {
 namespace {
 
 struct LogDesk : TillerWords {
-    void frame(const Tiller& tiller) { dropped_presses += log.hold(of(tiller)); }
+    void frame(const Tiller& tiller) { dropped_presses += log.set_input(of(tiller)); }
     Tiller record() {
         log.record(next);
         return from(log.at(next++));
@@ -252,12 +252,12 @@ TEST(InputLog, TellsWhetherItLackedRoom) {
 
 TEST(InputLog, AfterAResetNothingOfTheFormerConnectionIsLeft) {
     LogDesk desk;
-    desk.log.set_parity(true);
+    desk.log.set_shift_parity(true);
     desk.log.set_lag(7);
     desk.frame({1, 1, true, true});
     desk.record();
     const InputSection before = desk.read(desk.write());
-    EXPECT_TRUE(before.parity);
+    EXPECT_TRUE(before.shift_parity);
     EXPECT_EQ(before.lag, 7u);
     desk.frame({1, 1, true, true});
     desk.record();
@@ -275,7 +275,7 @@ TEST(InputLog, AfterAResetNothingOfTheFormerConnectionIsLeft) {
     desk.packet = 10;
     const InputSection after = desk.read(desk.write());
     EXPECT_EQ(after.count, 1u);
-    EXPECT_FALSE(after.parity);
+    EXPECT_FALSE(after.shift_parity);
     EXPECT_EQ(after.lag, std::nullopt);
     desk.log.on_fate(1, true);  // of this connection, without inputs
     desk.record();

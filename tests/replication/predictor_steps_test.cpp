@@ -70,7 +70,7 @@ struct Rowing {
     void frame() {
         if (is_rowing) {
             const Oar input{rows};
-            predictor.hold(&input);
+            predictor.set_input(&input);
         }
         receiver.apply();
         predictor.update(now, kRtt, 0us);
@@ -435,7 +435,7 @@ TEST(Predictor, ANanIsCountedAndRestoredOncePerRoundTrip) {
     });
     const PredictionStats before = rowing.stats();
     rowing.run(Rowing::kLead);
-    EXPECT_EQ(rowing.stats().nans - before.nans, Rowing::kLead);
+    EXPECT_EQ(rowing.stats().nan_fields - before.nan_fields, Rowing::kLead);
     rowing.run(10 * (Rowing::kLead + Rowing::kPath));
     EXPECT_GE(rowing.stats().mispredictions - before.mispredictions, 8u);
     EXPECT_LE(rowing.stats().mispredictions - before.mispredictions, 12u);
@@ -457,7 +457,7 @@ TEST(Predictor, ANanIsForgottenByAReset) {
     });
     rowing.tick = 5000;
     rowing.run(40);
-    ASSERT_GT(rowing.stats().nans, 0u);
+    ASSERT_GT(rowing.stats().nan_fields, 0u);
     is_broken = false;
     rowing.reconnect(20);
     rowing.run(40);
@@ -661,7 +661,7 @@ TEST(Predictor, EachFinishedShiftChangesTheParityOfTheInputs) {
         codec.quantise(type, &still, neutral);
         InputSection section;
         EXPECT_TRUE(section.read(type, neutral, in));
-        return section.parity;
+        return section.shift_parity;
     };
     EXPECT_FALSE(parity());
     rowing.predictor.shift(16ms);

@@ -135,7 +135,7 @@ struct Road {
             if (on_step) on_step(step);
         });
         predictor.start(20ms, 77);
-        predictor.hold(&stick);
+        predictor.set_input(&stick);
     }
     ecs::Entity spawn_ours(float x) {
         const ecs::Entity cart = pair.spawn(Cart{x}, Laps{}, Stick{}, Mine{});
@@ -159,7 +159,7 @@ struct Road {
     }
     /// A frame of the client.
     void update() {
-        predictor.hold(&stick);
+        predictor.set_input(&stick);
         steps.clear();
         predictor.update(now, rtt, 0ms);
     }
@@ -375,7 +375,7 @@ TEST(Predictor, AfterAResetAnOlderTickOfAnotherServerIsPredictedFrom) {
     };
     road.then = [&] { road.pair.world.set(road.carts[0], Cart{500}); };
     road.run(5);
-    EXPECT_GT(road.stats().nans, 0u);
+    EXPECT_GT(road.stats().nan_fields, 0u);
     road.on_step = nullptr;
     road.predictor.reset();
     EXPECT_FALSE(road.predictor.is_predicting());
@@ -406,7 +406,7 @@ TEST(Predictor, AfterAResetAnOlderTickOfAnotherServerIsPredictedFrom) {
             EXPECT_EQ(predictor.tick(), std::nullopt) << "before the first input";
         }
         if (i < 5) continue;
-        predictor.hold(&road.stick);
+        predictor.set_input(&road.stick);
         road.steps.clear();
         predictor.update(road.now, 50ms, 0ms);
         if (i == 5) {
@@ -478,7 +478,7 @@ TEST(Predictor, ATickIsCheckedIfAtMost63TicksWereComputedAfterIt) {
             now += 4ms;
             predictor.hear(pair.next_tick - 1, now);
             const Stick stick;
-            predictor.hold(&stick);
+            predictor.set_input(&stick);
             // Ticks are computed after the check: at its time, the last one is one less ahead.
             predictor.update(now, 4ms * (lead + 1 - 2), 0ms);
         }
@@ -554,7 +554,7 @@ TEST(Predictor, TheParityOfTheClockIsSentWithTheInputs) {
         road.codec.quantise(road.type(), &none, neutral);
         EXPECT_TRUE(section.read(road.type(), neutral, in));
         EXPECT_EQ(section.newest_near(road.pair.next_tick), *road.predictor.tick());
-        return section.parity;
+        return section.shift_parity;
     };
     EXPECT_FALSE(parity());
     road.predictor.shift(0ms);

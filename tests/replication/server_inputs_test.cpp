@@ -80,7 +80,7 @@ struct Bridge {
         names.net_id = 0;
         codec.quantise(type, &nothing, neutral);
         InputLog log(type, neutral);
-        log.hold(words);
+        log.set_input(words);
         if (lag) log.set_lag(*lag);
         for (Tick back = repeated + 1; back-- > 0;) log.record(tick - back);
         BitWriter out;

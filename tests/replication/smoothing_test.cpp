@@ -43,7 +43,7 @@ struct Shown {
     ecs::World world;
     Schema schema;
     std::optional<Smoothing> smoothing;
-    Smoothing::Entity shown;
+    Smoothing::Shown shown;
     ecs::Entity buoy;
 };
 
@@ -116,7 +116,7 @@ struct Turning {
     ecs::World world;
     Schema schema;
     std::optional<Smoothing> smoothing;
-    Smoothing::Entity shown;
+    Smoothing::Shown shown;
     ecs::Entity ship;
 };
 
@@ -156,7 +156,7 @@ TEST(Smoothing, ADirectionStaysOfLengthOne) {
     schema.component<Beam>("beam", unit_vector(12), predicted(), linear());
     ecs::World world;
     const Smoothing smoothing(world, schema);
-    Smoothing::Entity shown;
+    Smoothing::Shown shown;
     const ecs::Entity ship = world.spawn(Beam{});
     smoothing.take_tick(ship, shown);
     world.set(ship, Beam{0, 1, 0});
@@ -238,7 +238,7 @@ TEST(Smoothing, OnlyPredictedComponentsWithADisplayAreChanged) {
     schema.component<Beam>("beam", predicted(), linear());
     ecs::World world;
     const Smoothing smoothing(world, schema);
-    Smoothing::Entity shown;
+    Smoothing::Shown shown;
     const ecs::Entity ship = world.spawn(Buoy{}, Vane{}, Beam{0, 0, 0});
     smoothing.take_tick(ship, shown);
     world.set(ship, Buoy{4, 0, 4});

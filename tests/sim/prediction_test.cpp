@@ -423,7 +423,7 @@ TEST(Prediction, Trap18NanIsCountedAndDoesNotRestoreEachTick) {
     player.on_frame = PlaySession::wander(1);
     session.run(5s);
     const replication::PredictionStats& stats = player.client.prediction_stats();
-    EXPECT_GT(stats.nans, 0u);
+    EXPECT_GT(stats.nan_fields, 0u);
     EXPECT_GT(stats.mispredictions, 0u);
     EXPECT_LT(stats.mispredictions, stats.ticks / 5);
     // If both sides compute it, nothing is wrong.
