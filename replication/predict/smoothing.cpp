@@ -15,8 +15,8 @@ constexpr std::size_t kOfRotation = 4;  // numbers of a quaternion
 Smoothing::Smoothing(ecs::World& world, const Schema& schema) : world_(world) {
     for (const SchemaComponent& component : schema.components()) {
         if (component.role != Role::predicted || component.display.kind == Display::Kind::step) continue;
-        components_.push_back(
-            {component.type, component.bind(world), count_, component.display, Numbers(component.layout)});
+        components_.push_back({component.type, component.bind(world), count_, component.display,
+                               FloatFields(component.layout)});
         count_ += components_.back().numbers.all.size();
     }
 }

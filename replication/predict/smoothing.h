@@ -8,7 +8,7 @@
 #include "../../ecs/world.h"
 #include "../../net/endpoint.h"
 #include "../schema/schema.h"
-#include "../show/number.h"
+#include "../show/float_fields.h"
 
 namespace shoal::replication {
 
@@ -49,7 +49,7 @@ private:
         ecs::ComponentId id;
         std::size_t first;  // index of the component's first number
         Display display;
-        Numbers numbers;
+        FloatFields numbers;
     };
 
     static double mixed(const Shown& shown, std::size_t number, double fraction) {

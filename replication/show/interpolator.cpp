@@ -62,12 +62,12 @@ void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mi
         blend.is_missing = false;
         blend.ticks = 0;
     }
-    const std::uint64_t journey = mixer_.journey(around.shown.image);
-    if (journey != blend.journey) blend.ticks = 0;
+    const std::uint64_t continuity = mixer_.continuity(around.shown.image);
+    if (continuity != blend.continuity) blend.ticks = 0;
     // For a gap, Mixer assumes that the entity stood still. Here the state was only missing, so the entity
     // moves to the next version from now on.
-    const bool is_after_gap = around.next && mixer_.is_gap(around);
-    if (blend.is_missing && !is_missing && journey == blend.journey) {
+    const bool is_after_gap = around.next && mixer_.is_long_gap(around);
+    if (blend.is_missing && !is_missing && continuity == blend.continuity) {
         blend.ticks = std::min(ticks_from(blend.since, time_), mixer_.most_extrapolated());
         if (is_after_gap)
             blend.ticks = std::clamp(ticks_from(blend.until, {around.next->tick, 0}), blend.ticks,
@@ -88,7 +88,7 @@ void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mi
     const auto* const bytes = static_cast<const std::byte*>(value);
     blend.latest.assign(bytes, bytes + schema_.components()[component].size);
     blend.until = time_;
-    blend.journey = journey;
+    blend.continuity = continuity;
 }
 
 }  // namespace shoal::replication

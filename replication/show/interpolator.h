@@ -18,7 +18,7 @@ namespace shoal::replication {
 ///
 /// When the state of the render time arrives after it was missing, the value that was shown last is blended
 /// into the right one. The blend takes as long as the state was missing, at most 100 ms. If the next version
-/// comes after a gap (Mixer::is_gap()), the blend lasts until that version, at most 250 ms.
+/// comes after a gap (Mixer::is_long_gap()), the blend lasts until that version, at most 250 ms.
 class Interpolator {
 public:
     /// Schema and replicas must outlive the interpolator.
@@ -54,7 +54,7 @@ private:
         NetId net_id = 0;
         bool is_missing = false;        // the state was missing at the last mix()
         RenderTime since, until;        // first and last render time at which it was missing
-        std::uint64_t journey = 0;      // Mixer::journey() at `until`
+        std::uint64_t continuity = 0;   // Mixer::continuity() at `until`
         std::vector<std::byte> latest;  // the value shown at `until`
         // The blend, if ticks > 0: from the value `from`, shown at `start`.
         float ticks = 0;

@@ -26,7 +26,7 @@ Mixer::Mixer(const Schema& schema) : schema_(schema) {
         if (component.type == &detail::type_address<Teleports>) teleports_ = index;
         if (component.pairs.is_exclusive && component.pairs.destroys_source) parents_.push_back(index);
         if (component.display.kind == Display::Kind::step) continue;
-        Shown shown{component.type, index, Numbers(component.layout), nullptr, nullptr};
+        Shown shown{component.type, index, FloatFields(component.layout), nullptr, nullptr};
         if (component.display.kind == Display::Kind::own) {
             shown.from = std::make_unique<StructValue>(component);
             shown.to = std::make_unique<StructValue>(component);
@@ -53,7 +53,7 @@ bool Mixer::shows(const void* type, ComponentIndex& component) const {
 void Mixer::mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const {
     const Shown& shown = this->shown(component);
     const std::uint32_t from = mix.from.shape->find(component), to = mix.to.shape->find(component);
-    if (from == Shape::kAbsent || to == Shape::kAbsent || journey(mix.from) != journey(mix.to)) return;
+    if (from == Shape::kAbsent || to == Shape::kAbsent || continuity(mix.from) != continuity(mix.to)) return;
     const ComponentLayout& layout = schema_.components()[component].layout;
     if (shown.from) {
         const auto restore = [&](const Image& image, StructValue& to_value) {
@@ -102,8 +102,8 @@ bool Mixer::find(const Around& around, const RenderTime& time, Mix& mix) const {
     const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
     if (around.next) {
         const float gap = static_cast<float>(around.next->tick - shown.tick);
-        const float journey = gap <= 2 * interval ? gap : interval;
-        mix = {shown.image, around.next->image, (passed - (gap - journey)) / journey};
+        const float travel_ticks = gap <= 2 * interval ? gap : interval;
+        mix = {shown.image, around.next->image, (passed - (gap - travel_ticks)) / travel_ticks};
         return mix.weight > 0;
     }
     // If payloads of a whole interval arrived without a record of the entity, its values have stopped. Else
@@ -116,7 +116,7 @@ bool Mixer::find(const Around& around, const RenderTime& time, Mix& mix) const {
     return mix.weight > 1;
 }
 
-std::uint64_t Mixer::journey(const Image& image) const {
+std::uint64_t Mixer::continuity(const Image& image) const {
     const std::uint32_t position = image.shape->find(teleports_);
     std::uint64_t number = position == Shape::kAbsent ? 0 : *image.lanes(position);
     if (!image.shape->has_pairs) return number;
@@ -128,13 +128,13 @@ std::uint64_t Mixer::journey(const Image& image) const {
 void Mixer::mix_numbers(const Shown& shown, float weight, void* value) const {
     const Display& display = schema_.components()[shown.component].display;
     const double share = static_cast<double>(weight);
-    const std::vector<Number>& numbers = shown.numbers.all;
-    const auto from = [&](const Number& n) { return n.load(from_.data()); };
-    const auto to = [&](const Number& n) { return n.load(to_.data()); };
+    const std::vector<FloatField>& numbers = shown.numbers.all;
+    const auto from = [&](const FloatField& n) { return n.load(from_.data()); };
+    const auto to = [&](const FloatField& n) { return n.load(to_.data()); };
     if (display.cut > 0)
-        for (const Number& n : numbers)
+        for (const FloatField& n : numbers)
             if (std::abs(to(n) - from(n)) > display.cut) return;
-    for (const Number& n : numbers) {
+    for (const FloatField& n : numbers) {
         if (display.kind == Display::Kind::angular) {
             constexpr double kTurn = 2 * std::numbers::pi;
             const double turn = std::remainder(to(n) - from(n), kTurn);
@@ -154,7 +154,7 @@ void Mixer::mix_numbers(const Shown& shown, float weight, void* value) const {
 /// Source: Shoemake, "Animating rotation with quaternion curves", 1985.
 void Mixer::mix_rotations(const Shown& shown, float weight, void* value) const {
     const double share = static_cast<double>(weight);
-    const std::vector<Number>& numbers = shown.numbers.all;
+    const std::vector<FloatField>& numbers = shown.numbers.all;
     for (std::size_t first = 0; first + 4 <= numbers.size(); first += 4) {
         double a[4], b[4], dot = 0;
         for (std::size_t i = 0; i < 4; ++i) {

@@ -11,7 +11,7 @@
 #include "../history/history.h"
 #include "../play/struct_codec.h"
 #include "../schema/schema.h"
-#include "number.h"
+#include "float_fields.h"
 #include "render_clock.h"
 
 namespace shoal::replication {
@@ -67,10 +67,10 @@ public:
     void blend(ComponentIndex component, std::span<const std::byte> before, float weight, void* value) const;
     /// Returns a number that stands for the teleports of the entity and the targets of its exclusive
     /// destroy_with_target relations. Two images are mixed only if their numbers are equal.
-    std::uint64_t journey(const Image& image) const;
+    std::uint64_t continuity(const Image& image) const;
     /// Returns whether find() assumes that the entity stood still before the next version. Requires
     /// around.next.
-    bool is_gap(const Around& around) const {
+    bool is_long_gap(const Around& around) const {
         const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
         return static_cast<float>(around.next->tick - around.shown.tick) > 2 * interval;
     }
@@ -81,7 +81,7 @@ private:
     struct Shown {
         const void* type;
         ComponentIndex component;
-        Numbers numbers;
+        FloatFields numbers;
         std::unique_ptr<StructValue> from, to;  // memory for shown_by(); else null
     };
 

@@ -410,7 +410,7 @@ TEST(Mixer, AGapIsLongerThanTwoIntervals) {
     const auto is_gap = [&](float mean_gap, Tick next) {
         times.around.mean_gap = mean_gap;
         times.around.next = times.version(2, next);
-        return times.mixer.is_gap(times.around);
+        return times.mixer.is_long_gap(times.around);
     };
     EXPECT_FALSE(is_gap(4, 108));
     EXPECT_TRUE(is_gap(4, 109));
@@ -481,10 +481,10 @@ TEST(Mixer, NumbersAreTheFloatsAndDoublesInTheOrderOfTheFields) {
     schema.component<Wind>("wind", linear(), field(&Wind::from, unit_vector(10)),
                            field(&Wind::to, unit_vector(10)));
     ASSERT_EQ(schema.error(), "");
-    const Numbers numbers(schema.components()[0].layout);
+    const FloatFields numbers(schema.components()[0].layout);
     Wind wind{{1.5, 2.5}, 3, {4.5f, 5.5f}, {6.5f, 7.5f, 8.5f}, {9, 10, 11}};
     std::vector<double> loaded;
-    for (const Number& number : numbers.all) loaded.push_back(number.load(&wind));
+    for (const FloatField& number : numbers.all) loaded.push_back(number.load(&wind));
     EXPECT_EQ(loaded, (std::vector<double>{1.5, 2.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9, 10, 11}));
     EXPECT_EQ(numbers.directions, (std::vector<std::size_t>{4, 7}));
     numbers.all[1].store(&wind, 20);

@@ -9,7 +9,7 @@
 namespace shoal::replication {
 
 /// A float or double in a component.
-struct Number {
+struct FloatField {
     std::uint32_t offset;  // in the component, in bytes
     bool is_double;
 
@@ -18,10 +18,10 @@ struct Number {
 };
 
 /// The floats and doubles of a component, in the order of its fields.
-struct Numbers {
-    explicit Numbers(const ComponentLayout& layout);
+struct FloatFields {
+    explicit FloatFields(const ComponentLayout& layout);
 
-    std::vector<Number> all;
+    std::vector<FloatField> all;
     std::vector<std::size_t> directions;  // for each unit vector: the index of its first number
 };
 

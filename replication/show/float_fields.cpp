@@ -1,4 +1,4 @@
-#include "number.h"
+#include "float_fields.h"
 
 #include <cmath>
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace shoal::replication {
 
-double Number::load(const void* component) const {
+double FloatField::load(const void* component) const {
     const std::byte* const at = static_cast<const std::byte*>(component) + offset;
     if (is_double) {
         double number;
@@ -18,7 +18,7 @@ double Number::load(const void* component) const {
     return static_cast<double>(number);
 }
 
-void Number::store(void* component, double number) const {
+void FloatField::store(void* component, double number) const {
     std::byte* const at = static_cast<std::byte*>(component) + offset;
     if (is_double) {
         std::memcpy(at, &number, sizeof number);
@@ -28,7 +28,7 @@ void Number::store(void* component, double number) const {
     }
 }
 
-Numbers::Numbers(const ComponentLayout& layout) {
+FloatFields::FloatFields(const ComponentLayout& layout) {
     for (const Leaf& leaf : layout.leaves()) {
         const bool is_double = leaf.type == FieldType::f64;
         if (!is_double && leaf.type != FieldType::f32) continue;
