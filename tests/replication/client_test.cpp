@@ -284,6 +284,23 @@ TEST(Client, WithATicketItIsReadyOnlyAfterTheAnswerToTheTicket) {
     EXPECT_EQ(player.client.phase(), Phase::waiting) << "it loads the world, as a new player";
 }
 
+TEST(Client, TheAnswerToATicketDoesNotMakeItReady) {
+    Link link;
+    FalseServer server(link);
+    ClientOptions options;
+    options.is_ready_at_once = false;
+    Link::Player& player = link.add(link.schema, options);
+    player.client.connect(link.wire.address, Ticket{PlayerId{1u << 16}, {}}.bytes());
+    for (int i = 0; i < 10; ++i) server.step();
+    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, write_resumed({})),
+              net::SendResult::queued);
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_TRUE(server.messages.empty());
+    player.client.ready();
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{{std::byte{7}}}));
+}
+
 TEST(Client, WaitsForStateThenLoadsThenPlays) {
     Link link;
     FalseServer server(link);

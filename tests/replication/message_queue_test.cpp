@@ -154,6 +154,16 @@ TEST(MessageQueue, ANewerSequencedMessageReplacesTheOneThatWaits) {
     EXPECT_EQ(test.messages.stats().superseded, 1u);
 }
 
+TEST(MessageQueue, UnreliableMessagesDoNotReplaceEachOther) {
+    Waiting test;
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    for (const char* const text : {"one", "two", "three"}) test.say(text, ship, net::Channel::unreliable);
+    EXPECT_EQ(test.after(10ms), Heard{});
+    test.send_state();
+    EXPECT_EQ(test.after(10ms), (Heard{"one known", "two known", "three known"}));
+    EXPECT_EQ(test.messages.stats().superseded, 0u);
+}
+
 TEST(MessageQueue, AReplicaThatTheGameDestroyedIsNotWaitedFor) {
     Waiting test;
     const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
