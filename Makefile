@@ -161,15 +161,24 @@ else
 $(fuzz_support): private CXXFLAGS += -DLLVMFuzzerTestOneInput=fuzz_$(basename $(@F))
 endif
 
-# Most tests take longer to compile than to run, so they are compiled with little optimisation and a
-# precompiled header. The exceptions contain slow models or the simulated worlds and networks of many tests.
-test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
+# Most tests take longer to compile than to run, so they are compiled without optimisation, without exceptions,
+# and with a precompiled header. Models, simulated worlds and networks are optimised a little. In other configs
+# than release and debug, either all quick tests are or none. Slow models are optimised in all configs.
 slow_models := $(slow_sources:%=$(out)/%.o)
 slow_models += $(if $(filter sanitize,$(config)),$(out)/tests/sim/unit-all.o $(net_support))
 quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
-prelude := $(out)/tests/prelude.h
-$(quick_tests): | $(prelude).gch
-$(quick_tests): private CXXFLAGS += $(test_level) -include $(prelude)
+optimised_release := ecs/support/% net/% sim/%
+optimised_debug := $(optimised_release)
+optimised_tsan := %
+optimised_fuzz := %
+optimised := $(filter $(optimised_$(config):%=$(out)/tests/%),$(quick_tests))
+prelude := $(out)/tests/prelude
+# $(call quick,LEVEL): flags for quick tests with this level of optimisation.
+quick = $(1) -fno-exceptions -include $(prelude)$(1).h
+$(optimised): | $(prelude)-O1.h.gch
+$(optimised): private CXXFLAGS += $(call quick,-O1)
+$(filter-out $(optimised),$(quick_tests)): | $(prelude)-O0.h.gch
+$(filter-out $(optimised),$(quick_tests)): private CXXFLAGS += $(call quick,-O0)
 $(slow_models): private CXXFLAGS += -O2
 
 # The snippets of the README.md of a library and of its rooms.
@@ -182,11 +191,11 @@ $(out)/readme/%/made: %/README.md tests/snippets.sh $(readme_tests) tests/vendor
 	@sh tests/snippets.sh $< $(@D) $(readme_tests) tests/vendor.sh
 	@touch $@
 
-$(prelude).gch: tests/prelude.h Makefile
+$(prelude)%.h.gch: tests/prelude.h Makefile
 	@mkdir -p $(@D)
 	@echo compile $@
-	@cp $< $(prelude)
-	@$(CXX) $(CXXFLAGS) $(test_level) -x c++-header $(prelude) -o $@
+	@cp $< $(@:.gch=)
+	@$(CXX) $(CXXFLAGS) $* -fno-exceptions -x c++-header $(@:.gch=) -o $@
 
 windows:
 	@$(MAKE) --no-print-directory CXX=x86_64-w64-mingw32-g++-posix config=windows all

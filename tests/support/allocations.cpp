@@ -13,14 +13,14 @@ std::atomic<std::size_t> count{0};
 void* allocate(std::size_t size) {
     count.fetch_add(1, std::memory_order_relaxed);
     void* const memory = std::malloc(size == 0 ? 1 : size);
-    if (!memory) throw std::bad_alloc();
+    if (!memory) std::abort();
     return memory;
 }
 
 void* allocate(std::size_t size, std::size_t alignment) {
     count.fetch_add(1, std::memory_order_relaxed);
     void* const memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-    if (!memory) throw std::bad_alloc();
+    if (!memory) std::abort();
     return memory;
 }
 
