@@ -245,5 +245,16 @@ TEST(Runner, ErrorsAreOneLineThatNamesTheCause) {
     expect_error(no_server, "1.2.3.4:99999");
 }
 
+TEST(Runner, ErrorsArePrintedWithoutControlCharacters) {
+    const RunnerFolder folder;
+    ecs::World world;
+    ClientRunner runner(world, steps_schema(), {.key_file = folder.file("a\nb\x1b[2J\xc3.pub")});
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(runner.run(), 1);
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_NE(printed.find("a?b?[2J?.pub"), std::string::npos) << printed;
+    EXPECT_EQ(printed.find('\n'), printed.size() - 1);
+}
+
 }  // namespace
 }  // namespace shoal::replication::runner_test

@@ -450,6 +450,22 @@ TEST(Shadow, Rule11AnEntityWithinTheLimitIsNotTooLargeHoweverManyWordsItHas) {
     EXPECT_EQ(shadow[0].versions.newest()->tick, tick);
 }
 
+// A large value takes 5.5 bytes in a record, but 4 in memory.
+TEST(Shadow, Rule11AnEntityThatIsTooLargeOnlyAsARecordIsNamed) {
+    Schema schema;
+    schema.component<Cargo>("cargo", field(&Cargo::crates, max_length(5'000)));
+    schema.component<Hold>("hold", field(&Hold::crates, max_length(5'000)));
+    ecs::World world;
+    const std::vector<std::uint32_t> crates(3'000, 0x9999'9999u);
+    static_assert(2 * 3'000 * sizeof(std::uint32_t) < kMaxEntityBytes - 5'000);
+    const ecs::Entity ship = world.spawn(Replicated{}, Cargo{crates}, Hold{crates});
+    Shadow shadow(world, schema, 10);
+    shadow.update(1);
+    ASSERT_EQ(shadow.too_large().size(), 1u);
+    EXPECT_EQ(shadow.too_large()[0].entity, ship);
+    EXPECT_GT(shadow.too_large()[0].bytes, kMaxEntityBytes);
+}
+
 TEST(Shadow, Rule11TheLimitIsExact) {
     Schema schema;
     schema.component<Label>("label", field(&Label::text, max_length(20'000)));
