@@ -31,8 +31,8 @@ public:
     bool restore(ecs::Entity entity);
 
     /// From now on the client decides this component of a replica: apply() and restore() leave it as it is.
-    /// Returns false, without effect, if the entity is no living replica. The hold ends with release(), or
-    /// when the replica ends.
+    /// Returns false, without effect, if the entity is no living replica, or if this apply() creates it. The
+    /// hold ends with release(), or when the replica ends.
     bool hold(ecs::Entity entity, ComponentIndex component);
     /// Ends a hold(): sets the component to its value in the replica's version, or removes it if this version
     /// lacks it. Returns false, without effect, if it is not held. Call it outside of hooks and queries.

@@ -200,6 +200,24 @@ TEST(HeldComponents, AreOnlyThoseOfLivingReplicas) {
     EXPECT_FALSE(pair.receiver.show(replica, position, value));
 }
 
+TEST(HeldComponents, AreNotThoseOfAReplicaThatApplyIsCreating) {
+    Holding holding;
+    Pair& pair = holding.pair;
+    int calls = 0;
+    const ecs::Hook hook =
+        pair.mirror.on(ecs::HookKind::add, pair.mirror.component<Position>(),
+                       [&](ecs::World&, std::span<const ecs::Entity> entities, const void*) {
+                           calls += 1;
+                           EXPECT_FALSE(pair.receiver.hold(entities[0], holding.index<Position>()));
+                       });
+    const auto [cat, replica] = holding.add(at(1), Health{10});
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(pair.mirror.get<Health>(replica).points, 10);
+    pair.world.set(cat, at(2));
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.get<Position>(replica).x, 2) << "not held";
+}
+
 TEST(HeldComponents, DoNotPassToAnotherEntityOfTheReplica) {
     Holding holding;
     Pair& pair = holding.pair;
