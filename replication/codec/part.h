@@ -26,7 +26,7 @@ inline const std::uint32_t* next_part(const Part& part, const std::uint32_t* wor
 
 inline bool part_differs(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
     if (!base) return value[0] != 0;
-    return !std::equal(value, next_part(part, value), base);  // begins with the counts
+    return value[0] != base[0] || !std::equal(value, next_part(part, value), base);
 }
 
 /// A part that is being read: it grows by elements of its baseline and new ones.
