@@ -100,7 +100,7 @@ Binding::~Binding() {
     for (const ComponentIndex relation : relations_) described(relation).destroy(memory_[relation]);
     for (std::size_t i = 0; i < memory_.size(); ++i) {
         const std::align_val_t align{schema().components()[i].align};
-        ::operator delete(memory_[i], align);
+        if (memory_[i]) ::operator delete(memory_[i], align);
     }
 }
 
@@ -233,7 +233,7 @@ void Binding::restore(ecs::Entity entity, const Image& now, const Image& before,
         const ComponentLayout& layout = value.layout();
         const bool known = old.seek(component);
         const bool is_stale = references_changed && layout.has_references();
-        if (known && same_value(old, value) && !is_stale) continue;
+        if (known && (layout.empty() || (same_value(old, value) && !is_stale))) continue;
         if (is_in(held, component)) continue;
         if (described(component).pairs) {
             add_pairs(entity, value, known ? &old : nullptr, map, references_changed);
@@ -285,11 +285,11 @@ void Binding::restore_component(ecs::Entity entity, const Image& image, Componen
             restore_value(entity, value, true, map);
         }
         set_added(entity);
-        if (described(component).pairs.is_exclusive) replace_target(entity, value, map);
+        if (is_relation && described(component).pairs.is_exclusive) replace_target(entity, value, map);
     } else if (!is_relation) {
         world_.remove(entity, ids_[component]);
     }
-    if (is_relation) remove_other_pairs(entity, component, image, map);
+    if (is_relation && world_.is_alive(entity)) remove_other_pairs(entity, component, image, map);
 }
 
 /// Writes the pairs whose value changed, and prepares new pairs to be set. Leaves out a pair whose target is
@@ -339,8 +339,7 @@ void Binding::finish(ecs::Entity entity, const Image& now, const Image& before, 
             replace_target(entity, value, map);
 }
 
-/// Removes the pairs of a relation that `now` does not have, unless replace_target() will do it. A hook may
-/// destroy the source or a target: then the source does not have the pair any more.
+/// Removes the pairs of a relation that `now` does not have, unless replace_target() will do it.
 void Binding::remove_pairs(ecs::Entity source, const ImageCursor& before, const Image& now, EntityMap& map) {
     const ComponentIndex relation = before.component();
     const PairRows rows(before);
@@ -348,11 +347,12 @@ void Binding::remove_pairs(ecs::Entity source, const ImageCursor& before, const 
         ImageCursor next(schema(), now);
         if (next.seek(relation) && next.parts()[0] != 0 && map.to_entity(PairRows(next)[0][0])) return;
     }
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t i = 0; i < rows.size() && world_.is_alive(source); ++i) {
         const std::uint32_t net_id = rows[i][0];
-        if (has_pair(now, relation, net_id)) continue;
-        const ecs::ComponentId pair = world_.pair_id(ids_[relation], map.to_entity(net_id));
-        if (world_.has(source, pair)) world_.remove(source, pair);
+        const ecs::Entity target = map.to_entity(net_id);
+        if (!target || has_pair(now, relation, net_id)) continue;
+        if (const ecs::ComponentId pair = world_.pair_id(ids_[relation], target); world_.has(source, pair))
+            world_.remove(source, pair);
     }
 }
 
@@ -408,16 +408,17 @@ void Binding::remove_other_pairs(ecs::Entity source, ComponentIndex relation, co
 void Binding::remove_pairs_to(ecs::Entity source, const Image& now, ecs::Entity target, std::uint32_t net_id,
                               std::span<const ComponentIndex> held) {
     for (const ComponentIndex relation : relations_) {
+        if (!world_.is_alive(source) || !world_.is_alive(target)) return;
         if (is_in(held, relation) || !has_pair(now, relation, net_id)) continue;
         const ecs::ComponentId pair = world_.components().pairs().find(ids_[relation], target);
-        if (world_.has(source, pair)) world_.remove(source, pair);
+        if (pair && world_.has(source, pair)) world_.remove(source, pair);
     }
 }
 
 void Binding::remove_others(ecs::Entity entity, const Image& now, EntityMap& map,
                             std::span<const ComponentIndex> held) {
     assert(now.shape);
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
+    for (std::size_t i = 0; i < ids_.size() && world_.is_alive(entity); ++i) {
         const auto component = static_cast<ComponentIndex>(i);
         if (now.shape->find(component) == Shape::kAbsent && !is_in(held, component) &&
             world_.has(entity, ids_[i]))
