@@ -136,6 +136,23 @@ int steps_of(const ecs::World& world, const ClientRunner& runner) {
     return player ? world.get<Steps>(player).count : 0;
 }
 
+TEST(Runner, AClientLeavesWhenItIsStopped) {
+    const RunnerFolder folder;
+    StepsServer server(folder);
+    ecs::World mirror;
+    ClientRunner client(mirror, steps_schema(),
+                        {.server = server.address(), .key_file = folder.file("server.pub")});
+    int frames = 0;
+    EXPECT_EQ(client.run([&] {
+        if (steps_of(mirror, client) >= 5) client.stop();
+        return ++frames < 1'000;
+    }),
+              0);
+    server.thread.join();
+    EXPECT_LT(frames, 1'000);
+    EXPECT_EQ(server.left, 1);
+}
+
 // The client's network loses a fifth of the datagrams, and delays each by 30 ms in each direction.
 TEST(Runner, AClientPlaysOverASimulatedBadNetwork) {
     const RunnerFolder folder;
