@@ -168,6 +168,27 @@ TEST(StableKeys, Rule27TwoReplicasCanExchangeTheirKeys) {
     EXPECT_TRUE(pair.receiver.is_consistent());
 }
 
+// A hook destroys the local entity after the keys were read, and before the replica would take it.
+TEST(StableKeys, Rule27AReplicaStaysIfTheGamesEntityDiedJustBeforeItCame) {
+    KeyPair pair;
+    const ecs::Entity local = pair.spawn_local();
+    const ecs::Entity gate = pair.spawn(at(4), StableKey{4});
+    pair.exchange();
+    const ecs::Entity former = pair.replica(gate);
+    const ecs::Hook hook = pair.mirror.on_remove<Replica>(
+        [&](ecs::World& mirror, ecs::Entity, const Replica&) { mirror.destroy(local); });
+    pair.mirror.spawn(at(4), StableKey{4});  // takes the place of `former`
+    const ecs::Entity door = pair.spawn_door(1);
+    pair.exchange();
+    const ecs::Entity shown = pair.replica(door);
+    ASSERT_TRUE(pair.mirror.is_alive(shown));
+    ASSERT_FALSE(pair.mirror.is_alive(local));
+    pair.exchange();
+    EXPECT_EQ(pair.replica(door), shown);
+    EXPECT_EQ(pair.ended, (std::vector{former}));
+    EXPECT_TRUE(pair.receiver.is_consistent());
+}
+
 // The end of a replica
 
 TEST(StableKeys, Rule27TheGamesEntityIsDestroyedWithTheServers) {
