@@ -2,181 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "replication/play/struct_codec.h"
-#include "replication/predict/predictor.h"
-#include "replication/receive/receiver.h"
-#include "replication/send/sender.h"
-#include "tests/replication/support/world.h"
+#include "tests/replication/support/rowing.h"
 
 namespace shoal::replication::predictor_steps_test {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct Spot {
-    float x = 0;
-};
-struct Sum {
-    std::uint64_t drawn = 0;  // of random numbers
-};
-struct Oar {
-    std::int8_t x = 0;
-};
-
-/// A server and the predictor of its client without connections. Payloads arrive kPath ticks after they were
-/// sent. The client is kLead ticks ahead of the server, and its inputs are always in time.
-struct Rowing {
-    static constexpr net::Duration kTick = 16ms;
-    static constexpr int kPath = 3;
-    static constexpr Tick kLead = 5;
-
-    Rowing() {
-        step = [](const Step& of) {
-            of.each<Spot, const Oar>(
-                [&](Spot& spot, const Oar& oar) { spot.x += static_cast<float>(oar.x) * of.dt; });
-            of.each<Sum>([&](Sum& sum) { sum.drawn += of.random(7); });
-        };
-        predictor.set_on_step([this](const Step& of) { step(of); });
-        predictor.start(kTick, seed);
-    }
-    ecs::Entity spawn() { return world.spawn(Spot{}, Sum{}, Oar{}, Replicated{}, Mine{}); }
-    /// A boat that the client's player owns.
-    ecs::Entity spawn_own() {
-        const ecs::Entity boat = spawn();
-        sender->set_owner(boat, peer);
-        return boat;
-    }
-    /// A boat of nobody.
-    ecs::Entity spawn_other() { return world.spawn(Spot{}, Sum{}, Oar{}, Replicated{}); }
-    ecs::Entity replica(ecs::Entity boat) const { return receiver.entity(sender->net_id(boat)); }
-
-    /// One tick of the server, and one frame of the client.
-    void run(int ticks = 1) {
-        for (int i = 0; i < ticks; ++i) {
-            now += kTick;
-            serve();
-            if (is_frozen) continue;
-            receive();
-            frame();
-        }
-    }
-    void frame() {
-        if (is_rowing) {
-            const Oar input{rows};
-            predictor.set_input(&input);
-        }
-        receiver.apply();
-        predictor.update(now, kRtt, 0us);
-    }
-    /// A frame between two ticks.
-    void short_frame(net::Duration after) {
-        now += after;
-        frame();
-        now -= after;
-    }
-    /// The client connects to a new server with the same world.
-    void reconnect(Tick first) {
-        down.clear();
-        sender.emplace(world, schema);
-        receiver.reset();
-        predictor.reset();
-        EXPECT_FALSE(predictor.tick());
-        EXPECT_FALSE(predictor.is_predicting());
-        tick = first;
-        peer = sender->add_peer();
-        ecs::Query<ecs::With<Mine>>(world).each([&](ecs::Entity boat) { sender->set_owner(boat, peer); });
-        predictor.start(kTick, seed);
-    }
-    float shown(ecs::Entity boat) const {
-        Spot spot = theirs.get<Spot>(replica(boat));
-        EXPECT_TRUE(predictor.show(replica(boat), &detail::type_address<Spot>, &spot));
-        return spot.x;
-    }
-    bool is_predicted(ecs::Entity boat) const { return theirs.has<Predicted>(replica(boat)); }
-    const PredictionStats& stats() const { return predictor.stats(); }
-
-    static Schema described() {
-        Schema schema;
-        schema.component<Spot>("spot", linear(), predicted());
-        schema.component<Sum>("sum", predicted());
-        schema.input<Oar>("oar", bounded(-1, 1));
-        return schema;
-    }
-
-    Schema schema = described();
-    ecs::World world, theirs;
-    std::optional<Sender> sender{std::in_place, world, schema};
-    Receiver receiver{theirs, schema};
-    NoEntities map;
-    Predictor predictor{theirs, schema, receiver, map, 500ms};
-    Sender::Peer peer = sender->add_peer();
-    OnStep step;                    // of both sides
-    std::function<void()> on_tick;  // of the server, after its step
-    std::int8_t rows = 1;
-    bool is_rowing = true, is_cut = false, is_frozen = false;
-    std::uint64_t seed = 77;
-    Tick tick = 1000;
-    net::Time now{100s};
-    struct Values {
-        float x = 0;
-        std::uint64_t drawn = 0;
-    };
-    /// The server's values of the tick whose state has arrived.
-    Values arrived(ecs::Entity boat) { return history_[{tick - kPath, boat.index}]; }
-
-private:
-    static constexpr net::Duration kRtt = kTick * (kPath + kLead - 2);
-    struct Payload {
-        Tick due = 0;
-        std::uint64_t number = 0;
-        std::vector<std::byte> bytes;
-    };
-
-    void serve() {
-        ++tick;
-        const std::span<const std::uint32_t> words = predictor.inputs()->at(tick);
-        ecs::Query<Oar, ecs::With<Mine>>(world).each([&](Oar& input) {
-            input = {};
-            if (!words.empty()) codec.restore(schema.structs(StructKind::input)[0], words, &input);
-        });
-        const Step::Context context{queries, map, seed, false};
-        step(Step(tick, std::chrono::duration<float>(kTick).count(), true, context));
-        if (on_tick) on_tick();
-        ecs::Query<const Spot, const Sum>(world).each(
-            [&](ecs::Entity boat, const Spot& spot, const Sum& sum) {
-                history_[{tick, boat.index}] = {spot.x, sum.drawn};
-            });
-        sender->update(tick);
-        std::byte room[1300];
-        for (;;) {
-            const auto payload = sender->encode(peer, number, 1100, room);
-            if (payload.empty()) break;
-            if (!is_cut) down.push_back({tick + kPath, number, {payload.begin(), payload.end()}});
-            ++number;
-        }
-    }
-    void receive() {
-        for (; !down.empty() && !is_newer(down.front().due, tick); down.pop_front()) {
-            const Payload& payload = down.front();
-            ASSERT_EQ(receiver.receive(payload.number, payload.bytes), Receiver::Verdict::accepted);
-            predictor.hear(*receiver.tick_of(payload.number), now);
-            sender->on_fate(peer, payload.number, true);
-        }
-    }
-
-    std::map<std::pair<Tick, std::uint32_t>, Values> history_;  // by tick and entity index
-    std::uint64_t number = 1;
-    std::deque<Payload> down;
-    StructCodec codec{map};
-    StepQueries queries{world};
-};
+using rowing::Oar;
+using rowing::Rowing;
+using rowing::Spot;
+using rowing::Sum;
 
 TEST(Predictor, HasTheServersValuesBeforeTheServer) {
     Rowing rowing;
@@ -230,102 +70,6 @@ TEST(Predictor, ComputesAgainTheTicksAfterTheOneThatWasWrong) {
     rowing.run(20);
     EXPECT_EQ(rowing.stats().mispredictions, before.mispredictions + 1);
     EXPECT_EQ(rowing.stats().resimulated - before.resimulated, Rowing::kLead + Rowing::kPath - 1);
-}
-
-TEST(Predictor, StepsSeeOnlyTheEntitiesOfTheGroup) {
-    Rowing rowing;
-    const ecs::Entity own = rowing.spawn_own(), other = rowing.spawn_other();
-    rowing.run(20);
-    EXPECT_TRUE(rowing.is_predicted(own));
-    EXPECT_FALSE(rowing.is_predicted(other));
-    Spot spot;
-    EXPECT_FALSE(rowing.predictor.show(rowing.replica(other), &detail::type_address<Spot>, &spot));
-    // Another's boat has the values of the tick that arrived.
-    EXPECT_EQ(rowing.theirs.get<Sum>(rowing.replica(other)).drawn, rowing.arrived(other).drawn);
-    EXPECT_NE(rowing.theirs.get<Sum>(rowing.replica(own)).drawn, rowing.arrived(own).drawn);
-}
-
-TEST(Predictor, AnEntityThatTheGameTagsIsPredictedUntilTheTagIsGone) {
-    Rowing rowing;
-    rowing.spawn_own();
-    const ecs::Entity second = rowing.spawn_other(), third = rowing.spawn_own();
-    rowing.step = [](const Step& of) { of.each<Spot>([&](Spot& spot) { spot.x += of.dt; }); };
-    rowing.run(20);
-    EXPECT_FALSE(rowing.is_predicted(second));
-    rowing.theirs.add<ToPredict>(rowing.replica(second));
-    rowing.run(2);
-    EXPECT_TRUE(rowing.is_predicted(second));
-    rowing.run(10);
-    const auto x = [&](ecs::Entity boat) { return rowing.theirs.get<Spot>(rowing.replica(boat)).x; };
-    EXPECT_EQ(x(second), x(third));
-    EXPECT_GT(x(second), rowing.world.get<Spot>(second).x);
-    EXPECT_EQ(rowing.stats().mispredictions, 0u);
-    rowing.theirs.remove<ToPredict>(rowing.replica(second));
-    rowing.run();
-    EXPECT_FALSE(rowing.is_predicted(second));
-    EXPECT_EQ(x(second), rowing.arrived(second).x);
-    rowing.run(5);
-    EXPECT_EQ(x(second), rowing.arrived(second).x);
-    EXPECT_TRUE(rowing.is_predicted(third));
-}
-
-TEST(Predictor, EachEntityOfTheGroupIsShownWithItsOwnValues) {
-    Rowing rowing;
-    std::vector<ecs::Entity> boats;
-    for (int i = 0; i < 4; ++i) {
-        boats.push_back(rowing.spawn_own());
-        rowing.world.set(boats.back(), Spot{static_cast<float>(1000 * i)});
-    }
-    rowing.run(80);
-    for (int i = 0; i < 4; ++i) EXPECT_NEAR(rowing.shown(boats[static_cast<std::size_t>(i)]), 1000 * i, 10);
-    rowing.sender->set_owner(boats[0], std::nullopt);
-    rowing.world.remove<Mine>(boats[0]);
-    rowing.world.destroy(boats[2]);
-    rowing.run(10);
-    EXPECT_FALSE(rowing.is_predicted(boats[0]));
-    Spot spot;
-    EXPECT_FALSE(rowing.predictor.show(rowing.replica(boats[0]), &detail::type_address<Spot>, &spot));
-    EXPECT_NEAR(rowing.shown(boats[1]), 1000, 10);
-    EXPECT_NEAR(rowing.shown(boats[3]), 3000, 10);
-    EXPECT_EQ(rowing.stats().mispredictions, 0u);
-}
-
-TEST(Predictor, WithoutAnInputOrAStepNothingIsPredicted) {
-    Rowing rowing;
-    const ecs::Entity boat = rowing.spawn_own();
-    rowing.is_rowing = false;
-    rowing.run(20);
-    EXPECT_FALSE(rowing.predictor.tick());
-    EXPECT_FALSE(rowing.predictor.is_predicting());
-    EXPECT_FALSE(rowing.is_predicted(boat));
-    EXPECT_TRUE(rowing.predictor.add_pending(rowing.theirs.spawn()).empty());
-    rowing.is_rowing = true;
-    rowing.predictor.set_on_step(nullptr);
-    rowing.run(20);
-    EXPECT_TRUE(rowing.predictor.tick());  // inputs are recorded and sent
-    EXPECT_FALSE(rowing.predictor.is_predicting());
-    EXPECT_FALSE(rowing.is_predicted(boat));
-    EXPECT_EQ(rowing.world.get<Oar>(boat).x, 1);
-}
-
-TEST(Predictor, WithMoreThanTheLargestLeadTheServersValuesAreInTheWorld) {
-    Rowing rowing;
-    const ecs::Entity boat = rowing.spawn_own();
-    rowing.run(20);
-    rowing.predictor.shift(450ms);
-    rowing.run(2);
-    EXPECT_FALSE(rowing.predictor.is_predicting());
-    EXPECT_FALSE(rowing.is_predicted(boat));
-    EXPECT_EQ(rowing.theirs.get<Spot>(rowing.replica(boat)).x, rowing.arrived(boat).x);
-    const std::uint64_t ticks = rowing.stats().ticks;
-    rowing.run(5);
-    EXPECT_EQ(rowing.stats().ticks - ticks, 5u);
-    EXPECT_EQ(rowing.theirs.get<Spot>(rowing.replica(boat)).x, rowing.arrived(boat).x);
-    rowing.predictor.shift(-240ms);
-    rowing.run(600);
-    EXPECT_TRUE(rowing.predictor.is_predicting());
-    EXPECT_TRUE(rowing.is_predicted(boat));
-    EXPECT_EQ(rowing.stats().mispredictions, 0u);
 }
 
 TEST(Predictor, AfterAResetTicksMayBeginAnywhere) {
@@ -533,20 +277,6 @@ TEST(Predictor, IsNewIsTrueOnceForEachTick) {
     for (Tick next = first; next <= *rowing.predictor.tick(); ++next) EXPECT_EQ(runs[next], 1) << next;
 }
 
-TEST(Predictor, AComponentThatTheServerRemovedIsGoneAndComesBack) {
-    Rowing rowing;
-    const ecs::Entity boat = rowing.spawn_own();
-    rowing.run(20);
-    rowing.world.remove<Sum>(boat);
-    rowing.run(10);
-    EXPECT_FALSE(rowing.theirs.has<Sum>(rowing.replica(boat)));
-    EXPECT_EQ(rowing.stats().mispredictions, 1u);
-    rowing.world.set(boat, Sum{5});
-    rowing.run(10);
-    EXPECT_TRUE(rowing.theirs.has<Sum>(rowing.replica(boat)));
-    EXPECT_EQ(rowing.stats().mispredictions, 2u);
-}
-
 TEST(Predictor, AnEntityIsShownBetweenItsLastTwoTicks) {
     Rowing rowing;
     const ecs::Entity boat = rowing.spawn_own();
@@ -583,65 +313,6 @@ TEST(Predictor, ManyTicksInOneUpdateAreShownOverSomeTime) {
         EXPECT_NEAR(rowing.shown(boat) - before, whole + static_cast<float>(60 - late) * 0.016f, 2e-3);
         EXPECT_EQ(rowing.stats().mispredictions > 0, late > 0);
     }
-}
-
-TEST(Predictor, AnEntityThatJoinsTheGroupLaterIsComparedFromThenOn) {
-    Rowing rowing;
-    rowing.spawn_own();
-    const ecs::Entity late = rowing.spawn_other();
-    rowing.run(30);
-    rowing.world.add<Mine>(late);
-    rowing.sender->set_owner(late, rowing.peer);
-    rowing.run(2 * (Rowing::kLead + Rowing::kPath));
-    EXPECT_TRUE(rowing.is_predicted(late));
-    const PredictionStats before = rowing.stats();
-    EXPECT_EQ(before.mispredictions, 0u);
-    rowing.run(20);
-    EXPECT_EQ(rowing.stats().checks - before.checks, 20u);
-    EXPECT_EQ(rowing.stats().resimulated, before.resimulated);
-}
-
-TEST(Predictor, AnEntityThatTheGameDestroyedIsLeftOut) {
-    Rowing rowing;
-    const ecs::Entity boat = rowing.spawn_own(), other = rowing.spawn_own();
-    rowing.run(30);
-    rowing.theirs.destroy(rowing.replica(other));
-    rowing.on_tick = [&] { rowing.world.set(boat, Spot{20}); };
-    rowing.run();
-    rowing.on_tick = nullptr;
-    rowing.run(20);
-    EXPECT_TRUE(rowing.is_predicted(boat));
-    EXPECT_GT(rowing.theirs.get<Spot>(rowing.replica(boat)).x, 20);
-}
-
-TEST(Predictor, TheInputIsWrittenOnlyToEntitiesThatHaveIt) {
-    Rowing rowing;
-    const ecs::Entity boat = rowing.spawn_own();
-    const ecs::Entity raft = rowing.world.spawn(Spot{}, Sum{}, Replicated{}, Mine{});
-    rowing.sender->set_owner(raft, rowing.peer);
-    rowing.run(30);
-    EXPECT_TRUE(rowing.is_predicted(raft));
-    EXPECT_EQ(rowing.theirs.get<Oar>(rowing.replica(boat)).x, 1);
-    EXPECT_FALSE(rowing.theirs.has<Oar>(rowing.replica(raft)));
-    EXPECT_EQ(rowing.theirs.get<Spot>(rowing.replica(raft)).x, 0);
-    EXPECT_EQ(rowing.stats().mispredictions, 0u);
-}
-
-TEST(Predictor, AResetLeavesTheWorldWithoutPredictedEntities) {
-    Rowing rowing;
-    const ecs::Entity boat = rowing.spawn_own();
-    rowing.run(30);
-    const ecs::Entity born = rowing.theirs.spawn(Spot{}, Oar{});
-    rowing.predictor.add_pending(born);
-    ASSERT_TRUE(rowing.is_predicted(boat));
-    ASSERT_TRUE(rowing.theirs.has<Predicted>(born));
-    rowing.predictor.reset();
-    EXPECT_FALSE(rowing.is_predicted(boat));
-    EXPECT_FALSE(rowing.theirs.has<Predicted>(born));
-    EXPECT_FALSE(rowing.predictor.is_predicting());
-    rowing.frame();  // before the next start() nothing happens
-    EXPECT_FALSE(rowing.predictor.tick());
-    EXPECT_FALSE(rowing.is_predicted(boat));
 }
 
 TEST(Predictor, EachFinishedShiftChangesTheParityOfTheInputs) {
@@ -685,91 +356,6 @@ TEST(Predictor, ASchemaWithoutAnInputPredictsNothing) {
     EXPECT_FALSE(predictor.is_predicting());
     EXPECT_EQ(predictor.inputs(), nullptr);
     predictor.reset();
-}
-
-/// A boat that the client spawns ahead of the server, which spawns it `answer` ticks later with the values
-/// that the client had.
-struct Launch : Rowing {
-    void launch(int answer, bool is_own = true) {
-        spawn_own();
-        run(40);
-        born = theirs.spawn(Spot{50}, Sum{}, Oar{1});
-        receiver.expect(kFirstPending + 1, born, predictor.add_pending(born));
-        run(answer);
-        on_tick = [this, is_own, x = theirs.get<Spot>(born).x] {
-            boat = is_own ? spawn_own() : spawn_other();
-            world.set(boat, Spot{x});
-            sender->set_pending_id(peer, sender->assign_net_id(boat), 1);
-        };
-        run();
-        on_tick = nullptr;
-    }
-    ecs::Entity born, boat;
-};
-
-TEST(Predictor, APendingEntityIsPredictedFromItsBirthOn) {
-    Launch launch;
-    launch.launch(5);
-    EXPECT_TRUE(launch.theirs.has<Predicted>(launch.born));
-    EXPECT_NEAR(launch.theirs.get<Spot>(launch.born).x, 50 + 6 * 0.016f, 1e-3);
-    float last = launch.theirs.get<Spot>(launch.born).x;
-    for (int i = 0; i < 20; ++i) {
-        launch.run();
-        EXPECT_TRUE(launch.theirs.has<Predicted>(launch.born));
-        EXPECT_GT(launch.theirs.get<Spot>(launch.born).x, last) << i;
-        last = launch.theirs.get<Spot>(launch.born).x;
-        Spot spot;
-        EXPECT_EQ(launch.predictor.show(launch.born, &detail::type_address<Spot>, &spot),
-                  launch.receiver.net_id(launch.born) != 0);
-    }
-    ASSERT_EQ(launch.replica(launch.boat), launch.born);
-    EXPECT_GT(launch.theirs.get<Spot>(launch.born).x, launch.world.get<Spot>(launch.boat).x);
-    const std::uint64_t mispredictions = launch.stats().mispredictions;
-    launch.run(20);
-    EXPECT_EQ(launch.stats().mispredictions, mispredictions);
-}
-
-TEST(Predictor, TicksThatAreComputedAgainLeaveAPendingEntityAsItIs) {
-    Launch launch;
-    const ecs::Entity boat = launch.spawn_own();
-    launch.run(40);
-    const ecs::Entity born = launch.theirs.spawn(Spot{50}, Sum{}, Oar{1});
-    launch.predictor.add_pending(born);
-    const PredictionStats before = launch.stats();
-    for (int i = 1; i <= 10; ++i) {
-        launch.on_tick = [&] { launch.world.set(boat, Spot{static_cast<float>(10 * i)}); };
-        launch.run();
-        EXPECT_NEAR(launch.theirs.get<Spot>(born).x, 50 + static_cast<float>(i) * 0.016f, 1e-3);
-        EXPECT_TRUE(launch.theirs.has<Predicted>(born));
-    }
-    EXPECT_GT(launch.stats().resimulated, before.resimulated + 30);
-}
-
-TEST(Predictor, APendingEntityThatIsNotOfTheGroupShowsTheServersValues) {
-    Launch launch;
-    launch.launch(5, false);
-    launch.run(Rowing::kPath + 2);
-    ASSERT_EQ(launch.replica(launch.boat), launch.born);
-    EXPECT_FALSE(launch.theirs.has<Predicted>(launch.born));
-    launch.world.set(launch.boat, Spot{-3});
-    launch.run(Rowing::kPath + 1);
-    EXPECT_EQ(launch.theirs.get<Spot>(launch.born).x, -3);
-}
-
-TEST(Predictor, APendingEntityMayDieOrStopBeingPredicted) {
-    Launch launch;
-    launch.spawn_own();
-    launch.run(40);
-    const ecs::Entity dead = launch.theirs.spawn(Spot{}, Oar{}), born = launch.theirs.spawn(Spot{}, Oar{});
-    launch.predictor.add_pending(dead);
-    launch.predictor.add_pending(born);
-    launch.theirs.destroy(dead);
-    launch.run(3);
-    EXPECT_TRUE(launch.theirs.has<Predicted>(born));
-    launch.predictor.shift(450ms);
-    launch.run(2);
-    ASSERT_FALSE(launch.predictor.is_predicting());
-    EXPECT_FALSE(launch.theirs.has<Predicted>(born));
 }
 
 }  // namespace
