@@ -145,6 +145,7 @@ void Client::start_clocks() {
 
 void Client::disconnect(net::Time now) {
     target_.reset();
+    token_.reset();  // it contains keys
     to_use_.reset();
     endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
 }
