@@ -87,7 +87,7 @@ public:
     /// Sends an empty packet that wants an ack.
     void ping(Time now);
 
-    SendResult send_message(const Delivery& how, std::span<const std::byte> message);
+    [[nodiscard]] SendResult send_message(const Delivery& how, std::span<const std::byte> message);
     void set_options(const ConnectionOptions& options);
     /// Ends the connection: reports open fates as lost and calls on_disconnected. `tell_peer`: also sends
     /// disconnect packets.

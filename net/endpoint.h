@@ -214,7 +214,7 @@ public:
     virtual void send(const Address& to, std::span<const std::byte> datagram) = 0;
 };
 
-enum class [[nodiscard]] SendResult : std::uint8_t{queued, queue_full, too_large, not_connected};
+enum class SendResult : std::uint8_t { queued, queue_full, too_large, not_connected };
 std::string_view describe(SendResult result);
 
 class Connection;
@@ -243,7 +243,7 @@ public:
     /// Queues a copy. Each channel and weight has its own queue. Reliable messages have at most
     /// kMaxReliableBytes, others kMaxMessageBytes. too_large also means that the message would not fit in an
     /// empty queue (ConnectionOptions::message_queue_bytes). not_connected: the peer is not connected.
-    SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
+    [[nodiscard]] SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
     /// Replaces the options of a connection. Queued messages stay, even if they exceed a lower
     /// message_queue_bytes. No effect if the peer is not connected.
     void set_options(PeerId peer, const ConnectionOptions& options);

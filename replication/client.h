@@ -97,16 +97,18 @@ public:
     void update(net::Time now);
 
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
-    net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
+    [[nodiscard]] net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
     /// Sends a message of the schema to the server. An entity in it that is not a replica, and was not loaded
     /// by both sides, arrives as null. The largest size is one byte less than for
-    /// net::Endpoint::send_message.
+    /// net::Endpoint::send_message. MessageStats::not_queued counts what could not be queued.
     template <class T>
     net::SendResult send(const T& message, const net::Delivery& how = net::Channel::reliable) {
         message_.assign(1, static_cast<std::byte>(MessageKind::typed));
         typed_.write(message, message_);
-        return endpoint_.send_message(endpoint_.server(), how, message_);
+        const net::SendResult result = endpoint_.send_message(endpoint_.server(), how, message_);
+        typed_.stats().not_queued += result != net::SendResult::queued;
+        return result;
     }
     /// Sets the handler of a type of messages. update() calls it, after it has changed the world;
     /// disconnect() and receive() may call it, too. A message that names an entity which has not arrived yet

@@ -107,27 +107,29 @@ std::optional<net::Address> ServerRunner::address() const {
 
 int ServerRunner::run(const std::function<bool()>& each_tick) {
     if (!error_.empty()) return fail(error_);
-    for (net::Time next = now(); !is_stopped_; next += period_) {
-        serve_until(next);
-        if (each_tick && !each_tick()) break;
-        const net::Time time = now();
-        net::receive_all(*socket_.socket, server_->host(), time);
-        server_->tick(time);
-        next = std::max(next, time - kMostCaughtUp);
-    }
-    say_farewell();
+    while (frame(each_tick)) wait(socket_, std::min(*next_tick_, now() + kPollPeriod));
+    leave();
     return 0;
 }
 
-void ServerRunner::serve_until(net::Time time) {
-    while (!is_stopped_ && now() < time) {
-        wait(socket_, std::min(time, now() + kPollPeriod));
-        net::receive_all(*socket_.socket, server_->host(), now());
-        server_->poll(now());
+bool ServerRunner::frame(const std::function<bool()>& each_tick) {
+    if (!error_.empty()) return false;
+    const net::Time due = now();
+    if (!next_tick_) next_tick_ = due;
+    while (!is_stopped_ && *next_tick_ <= due) {
+        if (each_tick && !each_tick()) return false;
+        const net::Time time = now();
+        net::receive_all(*socket_.socket, server_->host(), time);
+        server_->tick(time);
+        next_tick_ = std::max(*next_tick_, time - kMostCaughtUp) + period_;
     }
+    net::receive_all(*socket_.socket, server_->host(), now());
+    server_->poll(now());
+    return !is_stopped_;
 }
 
-void ServerRunner::say_farewell() {
+void ServerRunner::leave() {
+    if (!error_.empty()) return;
     const auto serve = [&](net::Time end, auto&& is_done, auto&& step) {
         while (!is_done() && now() < end) {
             step();
@@ -146,7 +148,6 @@ ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const Client
                            ClientListener* listener)
     : schema_(schema),
       period_(period_of(options.frame_hz)),
-      reconnect_(options.reconnect),
       ticket_file_(options.ticket_file),
       error_(open(socket_, 0)) {
     ClientOptions of_client = options.client;
@@ -168,26 +169,33 @@ ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const Client
     if (options.bad_network) network_.emplace(socket_, *options.bad_network, options.bad_network_seed);
     net::Sink& sink = network_ ? static_cast<net::Sink&>(*network_) : socket_;
     client_ = std::make_unique<Client>(world, schema_, sink, of_client, listener);
+    reconnect_.emplace(*client_, options.reconnect);
 }
 
 int ClientRunner::run(const std::function<bool()>& each_frame) {
     if (!error_.empty()) return fail(error_);
-    Reconnect reconnect(*client_, reconnect_);
-    if (!ticket_file_.empty()) kept_ticket_ = read_bytes(ticket_file_);
-    reconnect.start(*at_server_, kept_ticket_);
     for (net::Time next = now(); !is_stopped_;) {
-        receive_all();
-        update();
-        keep_ticket();
-        if (!reconnect.update(now())) return fail(client_->failure());
+        if (!frame()) return fail(client_->failure());
         if (now() >= next) {
             if (each_frame && !each_frame()) break;
             next = std::max(next + period_, now() - period_);
         }
         wait_until(next);
     }
-    say_farewell();
+    leave();
     return 0;
+}
+
+bool ClientRunner::frame() {
+    if (!error_.empty()) return false;
+    if (!std::exchange(has_started_, true)) {
+        if (!ticket_file_.empty()) kept_ticket_ = read_bytes(ticket_file_);
+        reconnect_->start(*at_server_, kept_ticket_);
+    }
+    receive_all();
+    update();
+    keep_ticket();
+    return reconnect_->update(now());
 }
 
 void ClientRunner::receive_all() {
@@ -224,7 +232,8 @@ void ClientRunner::keep_ticket() {
     }
 }
 
-void ClientRunner::say_farewell() {
+void ClientRunner::leave() {
+    if (!error_.empty()) return;
     client_->disconnect(now());
     keep_ticket();
     for (const net::Time end = now() + kGoodbyes; !client_->endpoint().is_idle() && now() < end;) {

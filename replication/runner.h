@@ -70,18 +70,22 @@ public:
     /// at most 2 s, and then disconnects all clients. Returns the exit code of the program: 0, or 1 after
     /// printing error(). After a pause it runs the missed ticks at once, but at most one second of ticks.
     int run(const std::function<bool()>& each_tick = nullptr);
+    /// For a game with its own loop, in place of run(): receives datagrams and runs the ticks that are due,
+    /// with each_tick() as in run(). Never waits. Call it at least every 20 ms, and leave() at the end.
+    /// Returns false if each_tick() did, after stop(), and if there is an error.
+    bool frame(const std::function<bool()>& each_tick = nullptr);
+    /// Ends what frame() began, as run() does at its end. Takes up to 2.3 s.
+    void leave();
     /// Ends run(). May be called by another thread, and by a signal handler.
     void stop() { is_stopped_ = true; }
 
 private:
-    void serve_until(net::Time time);
-    void say_farewell();
-
     Schema schema_;
     net::Duration period_;
     RunnerSocket socket_;
     std::string error_;
     std::unique_ptr<Server> server_;
+    std::optional<net::Time> next_tick_;  // when the next tick is due
     std::atomic<bool> is_stopped_ = false;
 };
 
@@ -100,6 +104,13 @@ public:
     /// come back, see ReconnectOptions; Client::phase() is not Phase::playing meanwhile. If there is an
     /// error, or the connection ends for good, prints the reason and returns 1.
     int run(const std::function<bool()>& each_frame = nullptr);
+    /// For a game with its own loop, in place of run(): connects in the first call, receives datagrams, and
+    /// calls Client::update(). Never waits. Call it at least every 20 ms, before drawing, and leave() at the
+    /// end. Returns false if there is an error(), and when the connection has ended for good: then
+    /// Client::failure() says why.
+    bool frame();
+    /// Disconnects. Takes up to 0.3 s, so that the server learns of it.
+    void leave();
     void stop() { is_stopped_ = true; }
 
 private:
@@ -107,11 +118,9 @@ private:
     void update();
     void wait_until(net::Time time);
     void keep_ticket();
-    void say_farewell();
 
     Schema schema_;
     net::Duration period_;
-    ReconnectOptions reconnect_;
     std::string ticket_file_;
     std::vector<std::byte> kept_ticket_;  // what the file has
     RunnerSocket socket_;
@@ -119,6 +128,8 @@ private:
     std::string error_;
     std::optional<net::Address> at_server_;
     std::unique_ptr<Client> client_;
+    std::optional<Reconnect> reconnect_;
+    bool has_started_ = false;
     std::atomic<bool> is_stopped_ = false;
 };
 

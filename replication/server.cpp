@@ -142,6 +142,11 @@ bool Server::predict(PlayerId id, ecs::Entity entity, bool is_predicted) {
     return true;
 }
 
+bool Server::is_predicted_by(PlayerId id, ecs::Entity entity) const {
+    const Player* const player = players_.find(id);
+    return player && world_.is_alive(entity) && sender_.is_predictor(player->peer, entity);
+}
+
 /// Gives an entity a tag of the schema, or takes it away.
 template <class Tag>
 void Server::mark(ecs::Entity entity, bool has_tag) {
@@ -170,6 +175,23 @@ net::PeerId Server::owner(ecs::Entity entity) const {
 
 void Server::set_groups(net::PeerId peer, ViewClasses groups) {
     if (const Player* const player = players_.find(peer)) sender_.set_groups(player->peer, groups);
+}
+
+net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
+    const net::SendResult result = host_.send_message(connection(player), how, message_);
+    typed_.stats().not_queued += result != net::SendResult::queued;
+    return result;
+}
+
+std::size_t Server::send_typed(ViewClasses groups, const net::Delivery& how) {
+    std::size_t queued = 0;
+    for_each_peer([&](PlayerId player) {
+        const Player& to = *players_.find(player);
+        if (to.seat.phase() != Phase::playing) return;
+        if (groups != to_everyone() && !overlap(groups & to_all_groups(), sender_.groups(to.peer))) return;
+        queued += send_typed(player, how) == net::SendResult::queued;
+    });
+    return queued;
 }
 
 bool Server::is_settled() const {

@@ -113,15 +113,17 @@ public:
     bool is_settled() const;
 
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
-    net::SendResult send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message);
+    [[nodiscard]] net::SendResult send_message(net::PeerId peer, net::Delivery how,
+                                               std::span<const std::byte> message);
     /// Sends a message of the schema. An entity in it arrives as the client's replica; see MessageInfo if the
     /// client does not have it yet. An entity that does not replicate arrives as null. The largest size is
-    /// two bytes less than for net::Endpoint::send_message.
+    /// two bytes less than for net::Endpoint::send_message. MessageStats::not_queued counts what could not be
+    /// queued.
     template <class T>
     net::SendResult send(PlayerId player, const T& message,
                          const net::Delivery& how = net::Channel::reliable) {
         write_typed(message, how);
-        return host_.send_message(connection(player), how, message_);
+        return send_typed(player, how);
     }
     /// Returns for how many of these players the message was queued.
     template <class T>
@@ -129,20 +131,21 @@ public:
                      const net::Delivery& how = net::Channel::reliable) {
         std::size_t queued = 0;
         write_typed(message, how);
-        for (const PlayerId player : players)
-            queued += host_.send_message(connection(player), how, message_) == net::SendResult::queued;
+        for (const PlayerId player : players) queued += send_typed(player, how) == net::SendResult::queued;
         return queued;
+    }
+    /// Sends to the players that play and are in one of these groups, see set_groups(). Returns for how many
+    /// of them the message was queued.
+    template <class T>
+    std::size_t send(ViewClasses groups, const T& message,
+                     const net::Delivery& how = net::Channel::reliable) {
+        write_typed(message, how);
+        return send_typed(groups, how);
     }
     /// Sends to all players that play. Returns for how many of them the message was queued.
     template <class T>
     std::size_t send_all(const T& message, const net::Delivery& how = net::Channel::reliable) {
-        std::size_t queued = 0;
-        write_typed(message, how);
-        for_each_peer([&](PlayerId player) {
-            if (phase(player) != Phase::playing) return;
-            queued += host_.send_message(connection(player), how, message_) == net::SendResult::queued;
-        });
-        return queued;
+        return send(to_everyone(), message, how);
     }
     /// Sets the handler of a type of messages. It is called like the functions of a ServerListener. Numbers
     /// in the message are within the ranges of their codecs. An entity that the player cannot know arrives as
@@ -151,6 +154,11 @@ public:
     void on(Fn handler) {
         typed_.set_handler<T>(
             [fn = std::move(handler)](const T& message, const MessageInfo& info) { fn(info.from, message); });
+    }
+    /// The same with the arguments of Client::on().
+    template <class T, std::invocable<const T&, const MessageInfo&> Fn>
+    void on(Fn handler) {
+        typed_.set_handler<T>(std::move(handler));
     }
     /// Sets the function that is called once each time a reason for a warning begins.
     void on_warning(std::function<void(PlayerId, Warning)> handler) { warn_ = std::move(handler); }
@@ -268,6 +276,8 @@ public:
     /// if the entity is dead or does not have the tag, if there is no such player, or if the schema predicts
     /// nothing.
     bool predict(PlayerId player, ecs::Entity entity, bool is_predicted = true);
+    /// Returns whether predict() holds for this player and entity.
+    bool is_predicted_by(PlayerId player, ecs::Entity entity) const;
     /// Says that a living entity was moved to another place without travelling there: clients that
     /// interpolate show it jump. No effect if no component of the schema has a Display.
     void teleport(ecs::Entity entity);
@@ -324,7 +334,8 @@ private:
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
 
-    net::SendResult send_reliable(net::PeerId player, std::span<const std::byte> message) override;
+    [[nodiscard]] net::SendResult send_reliable(net::PeerId player,
+                                                std::span<const std::byte> message) override;
     void disconnect_player(net::PeerId player, std::string_view why) override;
     void give_entity(net::PeerId player, ecs::Entity entity) override { give(player, entity); }
     ecs::Entity player_entity(net::PeerId player) const override { return this->player(player); }
@@ -334,6 +345,8 @@ private:
         message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(stream_of(how))};
         typed_.write(message, message_);
     }
+    net::SendResult send_typed(PlayerId player, const net::Delivery& how);
+    std::size_t send_typed(ViewClasses groups, const net::Delivery& how);
     void take_typed(Player& player, net::Channel channel, std::span<const std::byte> message);
     void handle_typed(const Player& player, net::Channel channel, std::span<const std::byte> message);
     void handle_deferred();

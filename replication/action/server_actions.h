@@ -50,7 +50,8 @@ public:
     class Host {
     public:
         /// Sends a reliable message, after earlier ones.
-        virtual net::SendResult send_reliable(net::PeerId player, std::span<const std::byte> message) = 0;
+        [[nodiscard]] virtual net::SendResult send_reliable(net::PeerId player,
+                                                            std::span<const std::byte> message) = 0;
         virtual void disconnect_player(net::PeerId player, std::string_view why) = 0;
         virtual void give_entity(net::PeerId player, ecs::Entity entity) = 0;
         /// The entity of a player; null if there is none.

@@ -5,6 +5,12 @@
 
 namespace shoal::replication {
 
+std::string_view describe(Phase phase) {
+    constexpr std::string_view kTexts[] = {"not connected", "waiting to load", "loading the world",
+                                           "playing",       "connection lost", "coming back"};
+    return kTexts[static_cast<std::size_t>(phase)];
+}
+
 Seat::Next Seat::advance(const JoinOptions& options, std::uint32_t unacked, net::Time now) {
     assert(phase_ == Phase::loading && options.timeout > net::Duration(0));
     if (unacked == 0) {

@@ -2,6 +2,7 @@
 // The state of a player on a server. The player connects, loads the world and then plays.
 
 #include <cstdint>
+#include <string_view>
 
 #include "../../ecs/entity.h"
 #include "../../net/endpoint.h"
@@ -16,6 +17,8 @@ enum class Phase : std::uint8_t {
     away,      // server: the connection was lost, and the seat waits for the player, see JoinOptions
     resuming,  // client: connects with a ticket, or got its seat back and plays soon
 };
+
+std::string_view describe(Phase phase);
 
 struct JoinOptions {
     bool waits_for_admit = false;  // see Server::admit()

@@ -115,6 +115,7 @@ public:
     /// Sets the groups of a peer from the next update() on: to_group(), or several with |; other view
     /// classes have no effect.
     void set_groups(Peer peer, ViewClasses groups);
+    ViewClasses groups(Peer peer) const { return peers_[peer]->groups; }
 
     /// Returns the next state payload of this tick; empty if nothing is left to send. The caller sends it in
     /// packet `number`, which must be higher in each call, and reports with on_fate() whether it was

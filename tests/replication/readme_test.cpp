@@ -2,9 +2,11 @@
 // pages, give the results that the pages state.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -19,6 +21,7 @@
 #include "net/socket/system_random.h"
 #include "replication/action/action.h"
 #include "replication/client.h"
+#include "replication/runner.h"
 #include "replication/server.h"
 #include "tests/net/support/server_key.h"
 #include "tests/sim/session.h"
@@ -256,7 +259,29 @@ void simulate() {
 void stop(std::string_view why) {
     FAIL() << why;
 }
+bool draw(Client& client) {
+    return client.phase() != Phase::playing;
+}
 #include "readme/replication/your_own_loop_1.inc"
+#include "readme/replication/your_own_loop_2.inc"
+
+TEST(Readme, APlayerHostsTheGame) {
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("shoal_readme_host" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder);
+    const std::string key_file = (folder / "server.key").string();
+    ecs::World world, mirror;
+    ServerRunner host(world, {}, {.port = 0, .key_file = key_file});
+    ASSERT_EQ(host.error(), "");
+    ClientRunner own(mirror, {},
+                     {.server = "127.0.0.1:" + std::to_string(host.address()->port),
+                      .key_file = (folder / "server.pub").string()});
+    bool joined = false;
+    host.server().on_join([&](PlayerId) { return joined = true, ecs::Entity{}; });
+    play(host, own);
+    EXPECT_TRUE(joined);
+    std::filesystem::remove_all(folder);
+}
 
 TEST(Readme, AnOwnLoopServesAClient) {
     my_private_key = net::server_key();

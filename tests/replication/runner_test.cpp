@@ -101,6 +101,43 @@ TEST(Runner, AClientSaysWhyTheServerEnded) {
     EXPECT_NE(testing::internal::GetCapturedStderr().find("the server ends"), std::string::npos);
 }
 
+// A listen server: one thread has the server, the player who hosts, and here also a guest.
+TEST(Runner, AServerAndItsOwnPlayerShareAThread) {
+    const RunnerFolder folder;
+    ecs::World world, mirrors[2];
+    ServerRunner host(world, steps_schema(),
+                      {.port = 0, .key_file = folder.file("server.key"), .tick_hz = 100});
+    ASSERT_EQ(host.error(), "");
+    int left = 0;
+    host.server().on_join([&](PlayerId) { return world.spawn(Steps{1}, Replicated{}); });
+    host.server().on_leave([&](PlayerId) { left += 1; });
+    const ClientRunnerOptions options{.server = "127.0.0.1:" + std::to_string(host.address()->port),
+                                      .key_file = folder.file("server.pub")};
+    ClientRunner own(mirrors[0], steps_schema(), options), guest(mirrors[1], steps_schema(), options);
+    ecs::Query<Steps> all(world);
+    int ticks = 0;
+    const std::function<bool()> each_tick = [&] {
+        ticks += 1;
+        all.each([](Steps& steps) { steps.count += 1; });
+        return ticks < 2'000;
+    };
+    const auto steps = [](const ecs::World& mirror, const ClientRunner& client) {
+        const ecs::Entity player = client.client().player();
+        return player ? mirror.get<Steps>(player).count : 0;
+    };
+    while (host.frame(each_tick) && own.frame() && guest.frame())
+        if (steps(mirrors[0], own) > 20 && steps(mirrors[1], guest) > 20) break;
+    EXPECT_LT(ticks, 2'000);
+    EXPECT_EQ(own.client().failure() + guest.client().failure(), "");
+    guest.leave();
+    own.leave();
+    host.leave();
+    EXPECT_EQ(left, 2);
+    EXPECT_EQ(mirrors[0].size() + mirrors[1].size(), 2u * 2u);  // each sees both until it connects again
+    host.stop();
+    EXPECT_FALSE(host.frame(each_tick));
+}
+
 /// A server in a thread, whose players count the ticks since they joined. It ends when a player has left.
 struct StepsServer {
     explicit StepsServer(const RunnerFolder& folder)

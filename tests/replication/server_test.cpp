@@ -422,9 +422,13 @@ TEST(Server, PredictNeedsAPlayerAnEntityThatReplicatesAndASchemaThatPredicts) {
     EXPECT_FALSE(link.server.predict(id, local));
     EXPECT_FALSE(link.server.predict({}, ball));
     EXPECT_FALSE(link.world.has<ToPredict>(ball));
+    EXPECT_FALSE(link.server.is_predicted_by(id, ball));
     EXPECT_TRUE(link.server.predict(id, ball));
+    EXPECT_TRUE(link.server.is_predicted_by(id, ball));
+    EXPECT_FALSE(link.server.is_predicted_by({}, ball));
     EXPECT_TRUE(link.world.has<ToPredict>(ball));
     EXPECT_TRUE(link.server.predict(id, ball, false));
+    EXPECT_FALSE(link.server.is_predicted_by(id, ball));
     EXPECT_FALSE(link.world.has<ToPredict>(ball));
     Link plain;
     plain.add();

@@ -83,6 +83,55 @@ TEST(Message, ArrivesInBothDirectionsWithItsEntities) {
     EXPECT_EQ(meeting.server().message_stats().delivered, 1u);
 }
 
+TEST(Message, GoesToTheGroupsOfItsReceivers) {
+    Meeting meeting(4);
+    std::vector<std::string> heard(4);
+    for (std::size_t i = 0; i < 4; ++i)
+        meeting.client(i).on<Saying>(
+            [&, i](const Saying& said, const MessageInfo&) { heard[i] += said.text; });
+    std::vector<PlayerId> of_guest(4);
+    for (std::size_t i = 0; i < 4; ++i)
+        for (const PlayerId player : meeting.players)
+            if (meeting.server().host().address(player) == meeting.session.guests()[i]->address)
+                of_guest[i] = player;
+    meeting.server().set_groups(of_guest[0], to_group(0));
+    meeting.server().set_groups(of_guest[1], to_group(1));
+    meeting.server().set_groups(of_guest[2], to_group(0) | to_group(5));
+    EXPECT_EQ(meeting.server().send(to_group(0), Saying{"0", {}, {}}), 2u);
+    EXPECT_EQ(meeting.server().send(to_group(1) | to_group(5), Saying{"1", {}, {}}), 2u);
+    EXPECT_EQ(meeting.server().send(to_group(3), Saying{"3", {}, {}}), 0u);
+    meeting.server().set_groups(of_guest[0], {});
+    EXPECT_EQ(meeting.server().send(to_all_groups(), Saying{"a", {}, {}}), 2u);
+    EXPECT_EQ(meeting.server().send_all(Saying{"e", {}, {}}), 4u);
+    meeting.run(30);
+    EXPECT_EQ(heard, (std::vector<std::string>{"0e", "1ae", "01ae", "e"}));
+}
+
+TEST(Message, ThatFindsNoRoomIsCountedOnBothSides) {
+    Meeting meeting(1);
+    std::uint64_t refused = 0;
+    const Saying saying{"all", {}, {}};
+    while (meeting.client().send(saying) == net::SendResult::queued) ASSERT_LT(++refused, 1'000'000u);
+    meeting.client().send(saying);  // no warning: a chat line may be ignored
+    EXPECT_EQ(meeting.client().message_stats().not_queued, 2u);
+    while (meeting.server().send_all(saying) == 1) ASSERT_LT(++refused, 1'000'000u);
+    EXPECT_EQ(meeting.server().message_stats().not_queued, 1u);
+    EXPECT_EQ(meeting.server().send(PlayerId{}, saying), net::SendResult::not_connected);
+    EXPECT_EQ(meeting.server().message_stats().not_queued, 2u);
+}
+
+TEST(Message, AHandlerOfTheServerCanHaveTheArgumentsOfAClients) {
+    Meeting meeting(1);
+    int heard = 0;
+    const auto on_beep = [&](const Beep& beep, const MessageInfo&) { heard += beep.pitch; };
+    meeting.server().on<Beep>(on_beep);
+    meeting.client().on<Beep>(on_beep);
+    meeting.client().send(Beep{1});
+    meeting.server().send_all(Beep{20});
+    meeting.run(20);
+    EXPECT_EQ(heard, 21);
+}
+
 TEST(Message, NamesAnEntityThatWasNeverSentBefore) {
     Meeting meeting(1);
     std::vector<int> spots;
