@@ -75,7 +75,7 @@ FORCE:
 # Slow models are optimised even with sanitizers.
 slow_sources := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
 alone := $(slow_sources:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
-alone += $(wildcard tests/*/readme_test.cpp)
+alone += $(wildcard tests/*/readme_test.cpp tests/*/macros_test.cpp)
 library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
 $(foreach folder,$(library_folders),$(eval $(call unit,$(out)/$(folder)/unit-all,$(filter-out $(alone),$(wildcard $(folder)/*.cpp)))))
 library := $(library_folders:%=$(out)/%/unit-all.o) $(out)/net/crypto/primitives.o

@@ -127,7 +127,7 @@ public:
     /// block. A row that is new to the archetype counts as written: a query that matches only this archetype
     /// has not visited it.
     std::uint64_t stamp(const Column& column, std::uint32_t block) const {
-        return std::max(column.stamps_[block], arrivals_[block]);
+        return (std::max)(column.stamps_[block], arrivals_[block]);
     }
 
     /// Destroys the row's values and moves the last row into the gap. Returns the entity that is now at

@@ -284,8 +284,8 @@ public:
     /// last is called first.
     template <class Fn>
     Hook on_destroy(Fn fn) {
-        struct None {};
-        return hooks_.connect_on_destroy(make_hook_function<None>(std::move(fn)));
+        struct Bare {};
+        return hooks_.connect_on_destroy(make_hook_function<Bare>(std::move(fn)));
     }
 
     // Time and deferral

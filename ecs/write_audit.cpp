@@ -16,7 +16,7 @@ void WriteAudit::watch(ComponentId id, Hash hash) {
     if (told_.watch(id) == watched_.size()) watched_.push_back({id, hash, {}});
 }
 
-std::vector<WriteAudit::Missed> WriteAudit::check() {
+std::vector<WriteAudit::Missed> WriteAudit::compare() {
     assert(!world_.is_deferring());  // else calls of change hooks may still be queued
     std::vector<Missed> missed;
     if (world_.is_deferring()) return missed;
@@ -26,12 +26,12 @@ std::vector<WriteAudit::Missed> WriteAudit::check() {
                 watched_[w].known[change.entity.index] = {};
     told_.clear();
     world_.each_archetype([&](const Archetype& archetype) {
-        for (Watched& watched : watched_) check(archetype, watched, missed);
+        for (Watched& watched : watched_) compare(archetype, watched, missed);
     });
     return missed;
 }
 
-void WriteAudit::check(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed) {
+void WriteAudit::compare(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed) {
     std::vector<const Column*> columns;  // several, if the entities have several pairs of a relation
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
         if (archetype.column(column).hook_id() == watched.id) columns.push_back(&archetype.column(column));

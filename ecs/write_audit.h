@@ -20,7 +20,7 @@ concept Audited = Storable<T> && !std::is_empty_v<T>;
 template <class T>
 concept AuditedBytes = Audited<T> && std::is_trivially_copyable_v<T>;
 
-/// For debug builds and tests: each check() reads every watched value. Must not outlive its world.
+/// For debug builds and tests: each compare() reads every watched value. Must not outlive its world.
 class WriteAudit {
 public:
     struct Missed {
@@ -35,8 +35,8 @@ public:
 
     explicit WriteAudit(World& world) : world_(world), told_(world) {}
 
-    /// Watches a component or relation from the next check() on. A type that is not trivially copyable needs
-    /// its own hash function.
+    /// Watches a component or relation from the next compare() on. A type that is not trivially copyable
+    /// needs its own hash function.
     template <Audited T>
     void watch(Hash hash) {
         watch(world_.component<T>(), hash);
@@ -47,9 +47,9 @@ public:
     }
     void watch(ComponentId id, Hash hash);
 
-    /// Returns the values that differ from those at the last check(), although no hook of the component was
+    /// Returns the values that differ from those at the last compare(), although no hook of the component was
     /// called for the entity since then. Requires that nothing is deferred.
-    std::vector<Missed> check();
+    std::vector<Missed> compare();
 
 private:
     struct Known {
@@ -62,7 +62,7 @@ private:
         std::vector<Known> known;  // by entity index
     };
 
-    void check(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed);
+    void compare(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed);
 
     World& world_;
     ChangeCollector told_;          // collects the writes for which a hook was called

@@ -102,12 +102,12 @@ public:
         if (received_ < kMinChallengeBytes) return 0;
         if (now - slice_ >= kChallengeSlice) {
             const double most = is_ack_overdue ? kMaxChallengesOverdue : kMaxChallenges;
-            allowed_ = most * double(std::min((now - slice_) / kChallengeSlice, kSavedSlices));
+            allowed_ = most * double((std::min)((now - slice_) / kChallengeSlice, kSavedSlices));
             asked_before_ = std::exchange(asked_, 0);
             slice_ = now;
         }
         asked_ += 1;
-        const double chance = allowed_ / std::max(asked_, asked_before_);
+        const double chance = allowed_ / (std::max)(asked_, asked_before_);
         return double(random >> 11) * 0x1p-53 < chance ? std::exchange(received_, 0) : 0;
     }
     /// Call it when the number that was sent to an unproven address came back from it: the address is proven.

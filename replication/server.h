@@ -201,13 +201,14 @@ public:
     /// Sets the function that checks the values that a player's client sends for a component with
     /// from_owner(). It returns an empty text to accept a value, or the reason to refuse it. Without a
     /// function all values within the ranges of the codecs are accepted. It is called in host().receive(),
-    /// and may change the world. It is not called for a value that the server has already.
+    /// and may change the world. It is not called for a value that the server has already. The parentheses
+    /// keep it apart from the macro check() of other systems.
     template <class T, std::invocable<PlayerId, ecs::Entity, const T&> Fn>
-    void check(Fn fn) {
-        owned_.check(schema_.require_owned<T>(),
-                     [fn = std::move(fn)](PlayerId player, ecs::Entity entity, const void* value) {
-                         return std::string(fn(player, entity, *static_cast<const T*>(value)));
-                     });
+    void(check)(Fn fn) {
+        owned_.set_check(schema_.require_owned<T>(),
+                         [fn = std::move(fn)](PlayerId player, ecs::Entity entity, const void* value) {
+                             return std::string(fn(player, entity, *static_cast<const T*>(value)));
+                         });
     }
     OwnedReader::Stats owned_stats(PlayerId player) const { return owned_.stats(player); }
 

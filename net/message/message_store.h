@@ -32,7 +32,7 @@ public:
     /// Copies the first out.size() bytes of the message to `out`. Requires a message of at least this size.
     void read(std::uint32_t handle, std::span<std::byte> out) const {
         for (; !out.empty(); handle = blocks_[handle].next) {
-            const std::size_t count = std::min(out.size(), kBlock);
+            const std::size_t count = (std::min)(out.size(), kBlock);
             std::memcpy(out.data(), blocks_[handle].bytes.data(), count);
             out = out.subspan(count);
         }

@@ -22,22 +22,22 @@ public:
         const double earned = bytes_per_second * std::chrono::duration<double>(now - accrued_).count();
         accrued_ = now;
         const double most = most_saved(bytes_per_second);
-        if (bytes_ < most) bytes_ = std::min(bytes_ + earned, most);
-        reserve_ = std::min(reserve_ + earned * 0.1, kReserve);
+        if (bytes_ < most) bytes_ = (std::min)(bytes_ + earned, most);
+        reserve_ = (std::min)(reserve_ + earned * 0.1, kReserve);
     }
     /// Takes the bytes of a packet that waited for the budget, or of a ping, which does not wait. The debt is
     /// at most two packets.
     void spend(std::size_t bytes) {
-        if (bytes_ <= 0) reserve_ = std::max(reserve_ - static_cast<double>(bytes), -kReserve);
-        bytes_ = std::max(bytes_ - static_cast<double>(bytes), -kTwoPackets);
+        if (bytes_ <= 0) reserve_ = (std::max)(reserve_ - static_cast<double>(bytes), -kReserve);
+        bytes_ = (std::max)(bytes_ - static_cast<double>(bytes), -kTwoPackets);
     }
     /// Takes the bytes of a packet that never waits for the budget, such as an ack. Never overdraws the
     /// budget.
     void spend_spare(std::size_t bytes) {
-        if (bytes_ > 0) bytes_ = std::max(bytes_ - static_cast<double>(bytes), 0.0);
+        if (bytes_ > 0) bytes_ = (std::max)(bytes_ - static_cast<double>(bytes), 0.0);
     }
     /// Call it after lowering the rate. Drops saved bytes beyond the new maximum, to prevent a burst.
-    void limit(double bytes_per_second) { bytes_ = std::min(bytes_, most_saved(bytes_per_second)); }
+    void limit(double bytes_per_second) { bytes_ = (std::min)(bytes_, most_saved(bytes_per_second)); }
 
     bool is_left() const { return bytes_ > 0; }
     /// Like is_left(), for the case that only a few small messages wait: these may also use a reserve, which
@@ -46,7 +46,7 @@ public:
 
 private:
     static double most_saved(double bytes_per_second) {
-        return std::max(kTwoPackets, bytes_per_second * 0.05);
+        return (std::max)(kTwoPackets, bytes_per_second * 0.05);
     }
 
     static constexpr double kTwoPackets = 2 * kMaxDatagramBytes;

@@ -22,7 +22,7 @@ public:
 
     /// `first_rate` is the rate until acks come, after a first burst of ten packets. `max_rate` >= kMinRate.
     RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats)
-        : RateController(static_cast<float>(first_rate), std::max(kMinRate, static_cast<float>(max_rate)),
+        : RateController(static_cast<float>(first_rate), (std::max)(kMinRate, static_cast<float>(max_rate)),
                          now) {
         stats.rate = rate_;
     }
@@ -84,7 +84,7 @@ private:
         float rate_before = 0;
         Time began{0}, ends{0};
         Duration rtt_before{0};
-        Duration rtt_after = Duration::max();
+        Duration rtt_after = (Duration::max)();
     };
 
     RateController(float first_rate, float max_rate, Time now);

@@ -15,14 +15,14 @@ namespace shoal::net {
 /// the caller ends.
 class RoundTrips {
 public:
-    explicit RoundTrips(Time now) : window_began_(now) { rounds_.fill(Short::max()); }
+    explicit RoundTrips(Time now) : window_began_(now) { rounds_.fill((Short::max)()); }
 
     /// Takes the round trip of a packet. `is_exact`: it is the newest packet that the ack names. The others
     /// waited longer for the ack: they count for the smallest round trip, but not for the largest.
     void sample(Duration rtt, bool is_exact) {
-        smallest_ = std::min(smallest_, rtt);
-        if (is_exact) largest_ = std::max(largest_, rtt);
-        base_ = std::min(base_, rtt);
+        smallest_ = (std::min)(smallest_, rtt);
+        if (is_exact) largest_ = (std::max)(largest_, rtt);
+        base_ = (std::min)(base_, rtt);
     }
     /// No effect without a sample since the last call. `learns_spread`: false during and just after a drain
     /// (a time of slower sending, which empties the queue): round trips then differ, but not by jitter.
@@ -30,12 +30,12 @@ public:
         if (smallest_ == kNone) return;
         if (learns_spread && largest_ > smallest_) spread_ += (largest_ - smallest_ - spread_) / kSpreadGain;
         std::shift_right(rounds_.begin(), rounds_.end(), 1);
-        rounds_[0] = std::chrono::duration_cast<Short>(std::min<Duration>(smallest_, Short::max()));
-        const bool is_full = rounds_.back() != Short::max();
+        rounds_[0] = std::chrono::duration_cast<Short>((std::min<Duration>)(smallest_, (Short::max)()));
+        const bool is_full = rounds_.back() != (Short::max)();
         const Duration least = *std::min_element(rounds_.begin(), rounds_.end());
-        if (is_full) accepted_ = std::min(accepted_, least);
-        queue_ = std::max(Duration(0), smallest_ - floor());
-        standing_ = is_full ? std::max(Duration(0), least - floor()) : Duration(0);
+        if (is_full) accepted_ = (std::min)(accepted_, least);
+        queue_ = (std::max)(Duration(0), smallest_ - floor());
+        standing_ = is_full ? (std::max)(Duration(0), least - floor()) : Duration(0);
         smallest_ = kNone;
         largest_ = Duration(0);
         if (now - window_began_ < kWindow) return;
@@ -46,8 +46,8 @@ public:
     /// The round trip without a queue: the smallest of the last 10 to 20 s, or the argument of accept() if it
     /// is larger. 0 before the first sample.
     Duration floor() const {
-        const Duration base = std::min(base_, base_before_);
-        return base == kNone ? Duration(0) : std::max(base, accepted_);
+        const Duration base = (std::min)(base_, base_before_);
+        return base == kNone ? Duration(0) : (std::max)(base, accepted_);
     }
     /// The smallest round trip of the newest round, less floor(). At least 0.
     Duration queue() const { return queue_; }
@@ -56,9 +56,9 @@ public:
     /// The largest round trip of a round less the smallest, smoothed.
     Duration spread() const { return spread_; }
     /// The spread, but at least kTicks, the delay that the ticks of both ends add.
-    Duration band() const { return std::max(spread_, kTicks); }
+    Duration band() const { return (std::max)(spread_, kTicks); }
     /// The smallest round trip of the current round and the one before it.
-    Duration recent() const { return std::min<Duration>(smallest_, rounds_[0]); }
+    Duration recent() const { return (std::min<Duration>)(smallest_, rounds_[0]); }
 
     /// Returns whether a queue has lasted for eight rounds: standing() is more than `factor` times the sum of
     /// 20 ms, tolerated() and band() / 4.
@@ -84,13 +84,13 @@ public:
         tolerate();
         accepted_ = rtt;
         queue_ = standing_ = Duration(0);
-        rounds_.fill(Short::max());
+        rounds_.fill((Short::max)());
     }
     /// Call it if our rate did not cause the delay, which may be temporary: raises tolerated() to the part of
     /// the delay that the spread does not explain.
     void tolerate() {
         tolerated_ =
-            std::clamp(std::max(queue_ - band(), standing_ - band() / 4), tolerated_, kMostTolerated);
+            std::clamp((std::max)(queue_ - band(), standing_ - band() / 4), tolerated_, kMostTolerated);
     }
     /// Delay accepted as normal: drains did not reduce it, or perhaps only by chance. At most 100 ms.
     Duration tolerated() const { return tolerated_; }
@@ -102,7 +102,7 @@ public:
 
 private:
     using Short = std::chrono::duration<std::uint32_t, std::micro>;
-    static constexpr Duration kNone = Duration::max();
+    static constexpr Duration kNone = (Duration::max)();
     static constexpr Duration kWindow = std::chrono::seconds(10);
     static constexpr Duration kTicks = std::chrono::milliseconds(30);
     static constexpr Duration kStandingQueue = std::chrono::milliseconds(20);

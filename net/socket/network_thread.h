@@ -28,7 +28,7 @@ public:
 
     /// Rounds up to a power of two.
     explicit DatagramRing(std::size_t min_capacity)
-        : slots_(std::bit_ceil(std::max<std::size_t>(min_capacity, 1))) {}
+        : slots_(std::bit_ceil((std::max<std::size_t>)(min_capacity, 1))) {}
     std::size_t capacity() const { return slots_.size(); }
 
     /// Writer: the slot to fill before commit(). Null: the ring is full.

@@ -22,7 +22,7 @@ using Word = std::conditional_t<C::kReads, std::uint32_t, const std::uint32_t>;
 
 inline unsigned next_order(std::uint32_t folded) {
     const unsigned width = static_cast<unsigned>(std::bit_width(folded));
-    return width == 0 ? 0 : std::min(width - 1, kMaxOrder);
+    return width == 0 ? 0 : (std::min)(width - 1, kMaxOrder);
 }
 
 inline std::uint32_t whole_part(std::uint32_t bits) {

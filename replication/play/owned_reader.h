@@ -54,7 +54,7 @@ public:
     /// accepted. It is not called for a value that the server has already.
     using Check = std::function<std::string(PlayerId, ecs::Entity, const void* value)>;
     /// Sets the check of a component. Without a check all values are accepted.
-    void check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
+    void set_check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
 
     /// Returns whether too many values of the player were refused: more than 20 per second, after 60 at once.
     /// Then further values of the player have no effect.

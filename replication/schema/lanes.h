@@ -26,7 +26,7 @@ struct Lane {
     LaneKind kind = LaneKind::quantity;
     std::uint8_t bits = 32;  // 1..32; enough for `max`
     bool bounded = false;    // true: a symbol takes `bits` bits, and so does a quantity without a baseline
-    std::uint32_t max = std::numeric_limits<std::uint32_t>::max();  // greatest legal value
+    std::uint32_t max = (std::numeric_limits<std::uint32_t>::max)();  // greatest legal value
 
     bool operator==(const Lane&) const = default;
 };

@@ -9,7 +9,7 @@ void ClusterSlots::put(std::uint32_t slot, std::optional<std::uint32_t> cluster)
     if (before == cluster) return;
     if (before) {
         const auto found = clusters_.find(*before);
-        std::vector<std::uint32_t>& slots = found->second.slots;
+        std::vector<std::uint32_t>& slots = found->second.members;
         const std::uint32_t position = places_[slot].position;
         slots[position] = slots.back();
         places_[slots[position]].position = position;
@@ -19,14 +19,14 @@ void ClusterSlots::put(std::uint32_t slot, std::optional<std::uint32_t> cluster)
     }
     if (!cluster) return;
     if (slot >= places_.size()) places_.resize(slot + std::size_t{1});
-    std::vector<std::uint32_t>& slots = clusters_[*cluster].slots;
+    std::vector<std::uint32_t>& slots = clusters_[*cluster].members;
     places_[slot] = {*cluster, static_cast<std::uint32_t>(slots.size())};
     slots.push_back(slot);
 }
 
-std::span<const std::uint32_t> ClusterSlots::slots(std::uint32_t cluster) const {
+std::span<const std::uint32_t> ClusterSlots::slots_of(std::uint32_t cluster) const {
     const auto found = clusters_.find(cluster);
-    return found == clusters_.end() ? std::span<const std::uint32_t>{} : found->second.slots;
+    return found == clusters_.end() ? std::span<const std::uint32_t>{} : found->second.members;
 }
 
 bool ClusterSlots::visit(std::uint32_t cluster) {
@@ -52,10 +52,10 @@ bool ClusterSlots::is_consistent() const {
     std::size_t placed = 0, listed = 0;
     for (const Place& place : places_) placed += place.position != kNowhere;
     for (const auto& [cluster, slots] : clusters_) {
-        if (slots.slots.empty()) return false;
-        listed += slots.slots.size();
-        for (std::uint32_t i = 0; i < slots.slots.size(); ++i) {
-            const Place& place = places_[slots.slots[i]];
+        if (slots.members.empty()) return false;
+        listed += slots.members.size();
+        for (std::uint32_t i = 0; i < slots.members.size(); ++i) {
+            const Place& place = places_[slots.members[i]];
             if (place.cluster != cluster || place.position != i) return false;
         }
     }

@@ -26,7 +26,7 @@ public:
     }
 
     /// Returns the slots of the cluster with this id; empty if there is none. Valid until the next put().
-    std::span<const std::uint32_t> slots(std::uint32_t cluster) const;
+    std::span<const std::uint32_t> slots_of(std::uint32_t cluster) const;
 
     /// Begins a new round of visits.
     void start_visits() { round_ += 1; }
@@ -50,7 +50,7 @@ private:
         std::uint32_t position = kNowhere;  // position in the slots of the cluster; kNowhere: in no cluster
     };
     struct Slots {
-        std::vector<std::uint32_t> slots;
+        std::vector<std::uint32_t> members;
         std::uint64_t visited = 0;  // number of the last round that visited the cluster
         std::size_t excess = 0;     // `bits` of the last note_excess()
         Tick excess_tick = 0;       // `tick` of the last note_excess()

@@ -80,7 +80,7 @@ bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const 
     ClusterSlots& clusters = view.clusters();
     if (clusters.exceeds(cluster, kMostBits, tick_)) return false;
     if (!clusters.visit(cluster) || clusters.exceeds(cluster, room.most_bits, tick_)) return true;
-    const std::span<const std::uint32_t> slots = clusters.slots(cluster);
+    const std::span<const std::uint32_t> slots = clusters.slots_of(cluster);
     const auto is_in_large = [&](std::uint32_t slot) { return view.is_in(slot, *room.large); };
     if (room.large && std::any_of(slots.begin(), slots.end(), is_in_large)) return true;
     const std::size_t first = candidates_.size();

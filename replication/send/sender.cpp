@@ -323,7 +323,7 @@ Sender::PeerStats Sender::stats(Peer index) const {
     const PeerState& peer = *peers_[index];
     PeerStats stats = peer.stats;
     stats.pending = peer.view.pending_count();
-    stats.slots = peer.view.used_count();
+    stats.slots_used = peer.view.used_count();
     stats.unjoined = peer.view.awaited_count();
     stats.kept = peer.view.kept_count();
     return stats;

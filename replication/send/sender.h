@@ -53,11 +53,11 @@ public:
         // Clusters that needed more than the largest payload, so that their entities did not arrive together.
         // A cluster counts once for each tick.
         std::uint64_t parted_clusters = 0;
-        std::uint32_t pending = 0;   // entity slots with something to send
-        std::uint32_t slots = 0;     // entity slots in use
-        std::uint32_t waiting = 0;   // entities that wait for a slot
-        std::uint32_t unjoined = 0;  // see start_peer()
-        std::uint32_t kept = 0;      // versions that only this peer's acks keep, see SenderOptions
+        std::uint32_t pending = 0;     // entity slots with something to send
+        std::uint32_t slots_used = 0;  // entity slots in use
+        std::uint32_t waiting = 0;     // entities that wait for a slot
+        std::uint32_t unjoined = 0;    // see start_peer()
+        std::uint32_t kept = 0;        // versions that only this peer's acks keep, see SenderOptions
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.

@@ -39,21 +39,21 @@ TEST(WriteAudit, NamesComponentAndEntityOfARawWrite) {
     audit.watch<Health>();
     audit.watch<Position>();
     audit.watch<Name>(hash_name);
-    EXPECT_TRUE(audit.check().empty());
+    EXPECT_TRUE(audit.compare().empty());
 
     world.unsafe_raw_unmarked<Health>(entities[42])->points = -1;
-    std::vector<WriteAudit::Missed> missed = audit.check();
+    std::vector<WriteAudit::Missed> missed = audit.compare();
     ASSERT_EQ(missed.size(), 1u);
     EXPECT_EQ(missed[0].entity, entities[42]);
     EXPECT_EQ(missed[0].component, world.component<Health>());
     EXPECT_EQ(missed[0].name, "ecs_types::Health");
-    EXPECT_TRUE(audit.check().empty());  // reported once
+    EXPECT_TRUE(audit.compare().empty());  // reported once
 
     world.patch<Name>(entities[7], [](Name& name) {
         name.text = "other";
         return false;  // although it wrote
     });
-    missed = audit.check();
+    missed = audit.compare();
     ASSERT_EQ(missed.size(), 1u);
     EXPECT_EQ(missed[0].entity, entities[7]);
     EXPECT_EQ(missed[0].component, world.component<Name>());
@@ -66,11 +66,11 @@ TEST(WriteAudit, ReportsRawWritesToPairs) {
     audit.watch<Admires>();
     world.add(a, to<Admires>(b));
     world.add(a, to<Admires>(c));
-    EXPECT_TRUE(audit.check().empty());
+    EXPECT_TRUE(audit.compare().empty());
     world.patch(a, to<Admires>(b), [](Admires& l) { l.much = 1; });
-    EXPECT_TRUE(audit.check().empty());
+    EXPECT_TRUE(audit.compare().empty());
     const_cast<Admires*>(world.try_get(a, to<Admires>(c)))->much = 2;
-    const auto missed = audit.check();
+    const auto missed = audit.compare();
     ASSERT_EQ(missed.size(), 1u);
     EXPECT_EQ(missed[0].entity, a);
 }
@@ -116,10 +116,10 @@ TEST(WriteAudit, ReportsRawWritesOnly) {
                 if (world.is_alive(entity)) world.remove<Health>(entity);
                 break;
             case 8:
-                ASSERT_TRUE(audit.check().empty()) << step;
+                ASSERT_TRUE(audit.compare().empty()) << step;
                 if (Health* health = world.unsafe_raw_unmarked<Health>(entity)) {
                     ++health->points;
-                    const auto missed = audit.check();
+                    const auto missed = audit.compare();
                     ASSERT_EQ(missed.size(), 1u);
                     EXPECT_EQ(missed[0].entity, entity);
                     ++caught;

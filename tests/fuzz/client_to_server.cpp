@@ -134,7 +134,7 @@ private:
         const Sender::PeerStats stats = sender.stats(peer);
         CHECK(stats.pending == 0);
         if (stats.waiting != 0)  // it takes fewer entities than there are
-            CHECK(stats.slots == liar.max_slots);
+            CHECK(stats.slots_used == liar.max_slots);
         else
             CHECK(sender.is_settled(peer));
         check_limits();
@@ -145,7 +145,7 @@ private:
         for (std::uint32_t peer = 0; peer < kPeers; ++peer) {
             if (!liars_[peer]) continue;
             const Sender::PeerStats stats = origin_.sender.stats(peer);
-            CHECK(stats.slots <= liars_[peer]->max_slots && stats.pending <= stats.slots);
+            CHECK(stats.slots_used <= liars_[peer]->max_slots && stats.pending <= stats.slots_used);
             CHECK(stats.full_records + stats.empty_records <= stats.records_sent);
         }
     }
@@ -371,9 +371,9 @@ private:
         server_.for_each_peer([&](shoal::net::PeerId peer) {
             peers += 1;
             const Sender::PeerStats stats = server_.peer_stats(peer);
-            CHECK(stats.pending <= stats.slots && stats.slots <= most_slots_);
-            CHECK(stats.unjoined <= stats.slots);
-            if (server_.phase(peer) == Phase::waiting) CHECK(stats.slots == 0);
+            CHECK(stats.pending <= stats.slots_used && stats.slots_used <= most_slots_);
+            CHECK(stats.unjoined <= stats.slots_used);
+            if (server_.phase(peer) == Phase::waiting) CHECK(stats.slots_used == 0);
         });
         CHECK(peers == attendance_.present);
         CHECK(attendance_.messages <= said_games_);

@@ -317,7 +317,7 @@ TEST(Decoder, Rule07ALateSpawnAfterTheDespawnIsIgnored) {
     pair.world.destroy(entity);
     pair.exchange();
     EXPECT_EQ(pair.mirror.size(), 0u);
-    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 0u);
     EXPECT_EQ(pair.receive(spawn), Verdict::accepted);
     pair.receiver.apply();
     EXPECT_EQ(pair.mirror.size(), 0u);

@@ -95,7 +95,7 @@ TEST(OwnedReader, ACheckMayEndThePlayer) {
         Harbour harbour;
         OwnedReader& owned = harbour.stage.owned;
         int checks = 0;
-        owned.check(Harbour::component<Banner>(), [&](net::PeerId id, ecs::Entity, const void*) {
+        owned.set_check(Harbour::component<Banner>(), [&](net::PeerId id, ecs::Entity, const void*) {
             checks += 1;
             owned.remove_player(id);
             return std::string(accepts ? "" : "no");

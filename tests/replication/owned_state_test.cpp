@@ -215,7 +215,7 @@ TEST(OwnedState, AValueThatTheServerHasIsNotRefused) {
         harbour.stage.give(&harbour.first, ships.back());
     }
     harbour.stage.settle(20);
-    harbour.stage.owned.check(Harbour::component<Banner>(), [](net::PeerId, ecs::Entity, const void*) {
+    harbour.stage.owned.set_check(Harbour::component<Banner>(), [](net::PeerId, ecs::Entity, const void*) {
         return std::string("the round has not begun");
     });
     for (const ecs::Entity ship : ships) harbour.stage.give(nullptr, ship);
@@ -235,11 +235,11 @@ TEST(OwnedState, ACheckThatAcceptsAValueMayRemoveTheComponentOrTheEntity) {
     for (const bool destroys : {false, true}) {
         Harbour harbour;
         ecs::World& world = harbour.stage.world;
-        harbour.stage.owned.check(Harbour::component<Banner>(),
-                                  [&](net::PeerId, ecs::Entity entity, const void*) {
-                                      destroys ? world.destroy(entity) : world.remove<Banner>(entity);
-                                      return std::string();
-                                  });
+        harbour.stage.owned.set_check(Harbour::component<Banner>(),
+                                      [&](net::PeerId, ecs::Entity entity, const void*) {
+                                          destroys ? world.destroy(entity) : world.remove<Banner>(entity);
+                                          return std::string();
+                                      });
         harbour.write(harbour.first, "ours");
         const std::uint64_t dropped = world.dropped_commands();
         harbour.stage.settle(20);
@@ -337,11 +337,11 @@ TEST(OwnedState, ACheckThatRefusesAValueMayRemoveTheComponentOrTheEntity) {
     for (const bool destroys : {false, true}) {
         Harbour harbour;
         ecs::World& world = harbour.stage.world;
-        harbour.stage.owned.check(Harbour::component<Banner>(),
-                                  [&](net::PeerId, ecs::Entity entity, const void*) {
-                                      destroys ? world.destroy(entity) : world.remove<Banner>(entity);
-                                      return std::string("no");
-                                  });
+        harbour.stage.owned.set_check(Harbour::component<Banner>(),
+                                      [&](net::PeerId, ecs::Entity entity, const void*) {
+                                          destroys ? world.destroy(entity) : world.remove<Banner>(entity);
+                                          return std::string("no");
+                                      });
         harbour.write(harbour.first, "ours");
         harbour.stage.settle(20);
         EXPECT_EQ(world.is_alive(harbour.ship), !destroys);

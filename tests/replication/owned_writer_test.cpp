@@ -159,11 +159,11 @@ TEST(OwnedWriter, ANewOwnerThatWritesNothingSendsNothing) {
     const ecs::Entity target = stage.world.spawn(Replicated{}, Lamp{});
     const ecs::Entity tower = stage.world.spawn(Replicated{}, Lamp{}, Aim{2, target});
     int checks = 0;
-    stage.owned.check(static_cast<ComponentIndex>(schema.find<Aim>()),
-                      [&](net::PeerId, ecs::Entity, const void*) {
-                          checks += 1;
-                          return std::string("no");
-                      });
+    stage.owned.set_check(static_cast<ComponentIndex>(schema.find<Aim>()),
+                          [&](net::PeerId, ecs::Entity, const void*) {
+                              checks += 1;
+                              return std::string("no");
+                          });
     stage.run(4);
     client.world.destroy(stage.replica(client, target));
     stage.world.set(tower, Aim{3, target});

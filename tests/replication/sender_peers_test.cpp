@@ -141,7 +141,7 @@ TEST(SenderPeers, GetNothingWhileTheyAreHeld) {
     pair.exchange();
     pair.world.set(entities[0], at(2));
     EXPECT_EQ(pair.exchange(), 0);
-    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 0u);
     EXPECT_EQ(pair.sender.stats(pair.peer).unjoined, 0u);
     EXPECT_TRUE(pair.sender.is_settled(pair.peer)) << "it is to get nothing";
     pair.sender.start_peer(pair.peer);

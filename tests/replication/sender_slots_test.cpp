@@ -16,10 +16,10 @@ TEST(Sender, Rule08ALostDespawnRecordIsRepeatedAndItsAckFreesTheSlot) {
     pair.world.destroy(entity);
     for (int i = 0; i < 5; ++i) {
         pair.lose(pair.tick_and_encode());
-        EXPECT_EQ(pair.sender.stats(pair.peer).slots, 1u);
+        EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 1u);
     }
     pair.exchange();
-    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 0u);
     EXPECT_EQ(pair.mirror.size(), 0u);
     pair.tick();
     EXPECT_FALSE(pair.encode());
@@ -34,7 +34,7 @@ TEST(Sender, Rule08RemovingTheTagAndAddingItAgainOpensANewSlot) {
     const SentPacket gone = pair.tick_and_encode();
     pair.world.add<Replicated>(entity);
     const SentPacket back = pair.tick_and_encode();
-    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 2u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 2u);
     EXPECT_EQ(pair.receive(back), Receiver::Verdict::accepted);  // arrives first
     pair.receiver.apply();
     EXPECT_EQ(pair.mirror.size(), 2u);
@@ -68,7 +68,7 @@ TEST(Sender, AnEntityThatWasNeverSentNeedsNoDespawnRecord) {
     pair.tick();
     pair.world.destroy(entity);
     pair.tick();
-    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 0u);
     EXPECT_EQ(pair.sender.stats(pair.peer).pending, 0u);
 }
 
@@ -114,7 +114,7 @@ TEST(Sender, Rule04AnEntityDestroyedAfterARebaseGetsADespawnRecord) {
     pair.world.destroy(entity);
     pair.exchange();
     EXPECT_EQ(pair.mirror.size(), 0u) << "the replica must be destroyed";
-    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 0u);
 }
 
 TEST(Sender, Rule04AfterARebaseFatesOfEarlierPacketsAreIgnored) {
@@ -144,7 +144,7 @@ TEST(Sender, FreedSlotsAreUsedAgain) {
         for (const ecs::Entity entity : entities) pair.world.destroy(entity);
         pair.exchange();
         pair.exchange();
-        EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+        EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 0u);
     }
 }
 
@@ -173,7 +173,7 @@ TEST(Sender, Rule30APeerGetsNoMoreSlotsThanItCanTakeAndTheOthersWait) {
                 random.chance(0.2) ? pair.lose(*packet) : pair.deliver(*packet);
         pair.receiver.apply();
         const Sender::PeerStats stats = pair.sender.stats(pair.peer);
-        ASSERT_LE(stats.slots, kSlots);
+        ASSERT_LE(stats.slots_used, kSlots);
         ASSERT_TRUE(pair.sender.is_consistent());
         if (stats.waiting != 0) {
             ASSERT_FALSE(pair.sender.is_settled(pair.peer));

@@ -494,7 +494,7 @@ TEST(StableKeys, Rule27AKeyCanComeBackBeforeTheDespawnRecordOfItsEntityArrives) 
         EXPECT_EQ(pair.replica(next), replica);
         pair.exchange();
         EXPECT_TRUE(pair.receiver.complete());
-        EXPECT_EQ(pair.sender.stats(pair.peer).slots, 1u);
+        EXPECT_EQ(pair.sender.stats(pair.peer).slots_used, 1u);
         EXPECT_TRUE(pair.worlds_are_equal());
     }
 }

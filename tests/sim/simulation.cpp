@@ -289,8 +289,8 @@ void Simulation::rest() {
             fail("many empty deltas: " + std::to_string(stats.empty_records) + " of " +
                  std::to_string(stats.records_sent));
         if (stats.pending != 0) fail("acknowledged, but records are pending");
-        if (stats.slots != history_.alive().size())
-            fail("slots were not freed: " + std::to_string(stats.slots) + " for " +
+        if (stats.slots_used != history_.alive().size())
+            fail("slots were not freed: " + std::to_string(stats.slots_used) + " for " +
                  std::to_string(history_.alive().size()) + " entities");
     });
     if (plan_.is_quiet) check_quiet();
@@ -352,7 +352,7 @@ void Simulation::check_slots() {
         totals_.waits += stats.waiting != 0;
         for (const auto& player : players_)
             if (player->address() == server_.host().address(peer) &&
-                stats.slots > player->client().receiver().options().max_slots)
+                stats.slots_used > player->client().receiver().options().max_slots)
                 fail("a peer has more entity slots than its client takes");
     });
 }

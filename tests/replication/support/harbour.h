@@ -35,7 +35,7 @@ inline Schema owned_schema() {
 struct Harbour {
     explicit Harbour(std::uint32_t seed = 1) : stage(owned_schema(), seed) {
         stage.give(&first, ship);
-        stage.owned.check(component<Banner>(), [](net::PeerId, ecs::Entity, const void* value) {
+        stage.owned.set_check(component<Banner>(), [](net::PeerId, ecs::Entity, const void* value) {
             const std::string& text = static_cast<const Banner*>(value)->text;
             return std::string(text.starts_with("bad") ? "no such words" : "");
         });

@@ -1,0 +1,57 @@
+// Every header of ecs/ compiles behind the macros of other systems, and its templates too.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/foreign_macros.h"
+// after the macros
+#include "ecs/change_collector.h"
+#include "ecs/dump.h"
+#include "ecs/query.h"
+#include "ecs/world.h"
+#include "ecs/write_audit.h"
+
+using namespace shoal::ecs;
+
+namespace {
+
+struct Place {
+    float x = 0;
+};
+struct Marked {};
+struct Likes {
+    static constexpr auto relation = many;
+    int much = 0;
+};
+
+}  // namespace
+
+TEST(Macros, OfOtherSystemsDoNotReachTheWorld) {
+    World world;
+    Hook died = world.on_destroy([](World&, Entity) {});
+    Hook placed = world.on_change<Place>([](World&, std::span<const Entity>, std::span<const Place>) {});
+    Hook unmarked = world.on_remove<Marked>([](World&, Entity, Removal) {});
+    ChangeCollector collector(world);
+    collector.watch<Place>();
+    WriteAudit audit(world);
+    audit.watch<Place>();
+    EXPECT_TRUE(audit.compare().empty());
+
+    const Entity one = world.spawn(Place{}, Marked{});
+    world.add(one, to<Likes>(one));
+    world.set_singleton(Place{1});
+    Query<Mut<Place>, Optional<const Place>, With<Marked>, Pair<Likes>> query(world);
+    query.each([](Mut<Place> place, const Place*, const Targets<Likes>& likes) {
+        for (const Entity liked : likes) place->x = static_cast<float>(liked.index + 1);
+    });
+    Query<const Place, Changed<Place>> changed(world);
+    std::uint32_t seen = 0;
+    changed.each_since(0, [&](const Place&) { ++seen; });
+    for (const Entity liked : world.targets<Likes>(one)) EXPECT_EQ(liked, one);
+    for (const Entity source : world.sources(to<Likes>(one))) EXPECT_EQ(source, one);
+    EXPECT_EQ(world.get<Place>(one).x, 1);
+    EXPECT_EQ(seen, 2u);
+    EXPECT_EQ(collector.changes().size(), 2u);
+    world.destroy(one);
+    EXPECT_TRUE(audit.compare().empty());
+    EXPECT_NE(dump(world, one).find("dead"), std::string::npos);
+}
