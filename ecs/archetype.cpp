@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 namespace {
 
@@ -412,4 +412,4 @@ void ArchetypeList::rehash() {
     }
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 ArchetypeGraph::ArchetypeGraph(ComponentTable& components) : components_(components) {
     of(std::span<const ComponentId>{});
@@ -102,4 +102,4 @@ void ArchetypeGraph::free(Archetype& archetype) {
     ArchetypeList::free(archetype);
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

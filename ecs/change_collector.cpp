@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// Adds the entity at the end of entities_, with no bit set.
 inline void ChangeCollector::enter(Entity entity) {
@@ -116,4 +116,4 @@ bool ChangeCollector::is_consistent() const {
     });
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

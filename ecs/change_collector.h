@@ -10,7 +10,7 @@
 #include "hooks.h"
 #include "world.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// Connects hooks to the watched components. Needs memory for each entity that changed, and 4 bytes for each
 /// entity index. Several collectors may watch one world. A collector may outlive its world; after that
@@ -133,4 +133,8 @@ private:
     std::vector<Hook> hooks_;
 };
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::ChangeCollector;
 }  // namespace shoal::ecs

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 namespace {
 
@@ -118,4 +118,4 @@ void* CommandQueue::allocate(std::size_t size, std::size_t align) {
     }
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

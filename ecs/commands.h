@@ -9,7 +9,7 @@
 #include "component.h"
 #include "entity.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// First in, first out. Keeps its memory when it becomes empty. push() moves values into the queue; their
 /// addresses do not change, and finish() destroys them.
@@ -92,4 +92,4 @@ private:
     std::uint64_t dropped_ = 0;
 };
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 void ComponentType::construct(void* to, void* from) const {
     if (move == nullptr) {
@@ -116,4 +116,4 @@ ComponentId ComponentTable::find_by_name(const TypeTag& tag) const {
     return {};
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

@@ -14,7 +14,7 @@
 
 #include "pair.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 class Archetype;
 class Column;
@@ -396,4 +396,14 @@ private:
     PairTable pairs_;
 };
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::ComponentType;
+using all::destroy_with_target;
+using all::exclusive;
+using all::HookKind;
+using all::many;
+using all::RelationTraits;
+using all::to;
 }  // namespace shoal::ecs

@@ -6,7 +6,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// Index and generation, as "12v3"; "null" for a null handle.
 std::string to_text(Entity entity);
@@ -23,4 +23,9 @@ std::string to_text(const World& world, ComponentId id);
 /// A dead entity has one line that says so.
 std::string dump(const World& world, Entity entity);
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::dump;
+using all::to_text;
 }  // namespace shoal::ecs

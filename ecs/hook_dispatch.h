@@ -11,7 +11,7 @@
 #include "entity.h"
 #include "hooks.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// The hooks of one world, and the events that are not yet reported to them.
 class HookDispatch : public HookTable {
@@ -69,4 +69,4 @@ private:
     std::uint32_t delays_ = 0;
 };
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

@@ -13,7 +13,7 @@
 #include "component.h"
 #include "entity.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 class World;
 class HookTable;
@@ -236,4 +236,9 @@ HookFunction make_hook_function(Fn fn) {
     return {call, [](void* state) { delete static_cast<Fn*>(state); }, new Fn(std::move(fn))};
 }
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::Hook;
+using all::Removal;
 }  // namespace shoal::ecs

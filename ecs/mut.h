@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// Access as non-const counts as a write; read() does not. Cannot be copied or moved. If it was passed to a
 /// callback, it must not outlive the callback.
@@ -38,4 +38,8 @@ private:
     std::uint64_t bit_;
 };
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::Mut;
 }  // namespace shoal::ecs

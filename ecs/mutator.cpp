@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 namespace {
 
@@ -278,4 +278,4 @@ std::vector<Entity> Mutator::cascade(Entity root) {
     return order;
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 ComponentId PairTable::id_of(ComponentId relation, Entity target) {
     const ComponentId known = find(relation, target);
@@ -67,4 +67,4 @@ void PairTable::release_dead() {
     dead_count_ = 0;
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

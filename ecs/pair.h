@@ -7,7 +7,7 @@
 
 #include "entity.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 class Archetype;
 
@@ -99,4 +99,8 @@ private:
     std::uint32_t first_free_ = kNone;
 };
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::ComponentId;
 }  // namespace shoal::ecs

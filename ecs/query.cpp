@@ -4,7 +4,7 @@
 #include <bit>
 #include <cassert>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 namespace {
 
@@ -142,4 +142,4 @@ void QueryCore::report_block(const Match& match, std::uint32_t first, std::uint3
     }
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

@@ -11,7 +11,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// The terms of a Query. These terms need no declaration here: `const T` reads; `T` counts every visited row
 /// as written; Mut<T> (mut.h) counts only the rows that are accessed as non-const.
@@ -124,8 +124,6 @@ private:
     std::uint64_t frees_seen_ = 0;  // ArchetypeList::free_count() at the last refresh()
 };
 
-namespace detail {
-
 using Use = QueryCore::Use;
 
 /// What a term reads in one visit of consecutive rows; at() makes the function's argument for one row.
@@ -202,8 +200,6 @@ struct Arguments<List<Chosen...>, Term, Rest...>
     : Arguments<std::conditional_t<Fetch<Term>::kHasArgument, List<Chosen..., Term>, List<Chosen...>>,
                 Rest...> {};
 
-}  // namespace detail
-
 /// A query checks each archetype once, when the archetype appears. It must not outlive its world. Iterations
 /// may be nested, also iterations of the same query.
 ///
@@ -217,21 +213,21 @@ struct Arguments<List<Chosen...>, Term, Rest...>
 template <class... Terms>
 class Query {
     template <class Term>
-    using Type = typename detail::Fetch<Term>::Type;
+    using Type = typename Fetch<Term>::Type;
     static constexpr std::size_t kTerms = sizeof...(Terms);
-    static constexpr std::size_t kArguments = (std::size_t{0} + ... + detail::Fetch<Terms>::kHasArgument);
+    static constexpr std::size_t kArguments = (std::size_t{0} + ... + Fetch<Terms>::kHasArgument);
     static constexpr auto kArgumentTerms = [] {
         std::array<std::size_t, kTerms> terms{};  // only the first kArguments are used
         std::size_t term = 0, found = 0;
-        ((detail::Fetch<Terms>::kHasArgument ? void(terms[found++] = term++) : void(term++)), ...);
+        ((Fetch<Terms>::kHasArgument ? void(terms[found++] = term++) : void(term++)), ...);
         return terms;
     }();
-    static constexpr bool kUses(QueryCore::Use use) { return ((detail::Fetch<Terms>::kUse == use) || ...); }
+    static constexpr bool kUses(QueryCore::Use use) { return ((Fetch<Terms>::kUse == use) || ...); }
 
 public:
     explicit Query(World& world)
         : core_(world, std::array<QueryCore::Term, kTerms>{
-                           QueryCore::Term{world.component<Type<Terms>>(), detail::Fetch<Terms>::kUse}...}) {}
+                           QueryCore::Term{world.component<Type<Terms>>(), Fetch<Terms>::kUse}...}) {}
 
     /// Calls fn for each entity that matches. Structural changes are queued meanwhile.
     template <class Fn>
@@ -282,10 +278,10 @@ public:
 
 private:
     template <class Term>
-    detail::Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term, std::uint32_t first,
-                              QueryCore::WrittenRows& written) const {
-        detail::Fetch<Term> result{};
-        if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::pair) {
+    Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term, std::uint32_t first,
+                      QueryCore::WrittenRows& written) const {
+        Fetch<Term> result{};
+        if constexpr (Fetch<Term>::kUse == QueryCore::Use::pair) {
             result.pairs = core_.pairs(match, term);
             result.archetype = match.archetype;
             result.first = first;
@@ -293,8 +289,7 @@ private:
         } else {
             Column* const column = match.columns[term];
             if (column != nullptr) result.values = static_cast<Type<Term>*>(column->at(first));
-            if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::write_some)
-                result.written = written.data();
+            if constexpr (Fetch<Term>::kUse == QueryCore::Use::write_some) result.written = written.data();
             return result;
         }
     }
@@ -317,7 +312,7 @@ private:
     /// Visits `count` rows from `first`: one block, or all rows of a match.
     template <class Fn, class... Arguments, std::size_t... I>
     void visit_blocks(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
-                      detail::List<Arguments...>, std::index_sequence<I...>) {
+                      List<Arguments...>, std::index_sequence<I...>) {
         QueryCore::WrittenRows written[kTerms];  // set by Mut terms
         if constexpr (kUses(QueryCore::Use::write_some))
             for (auto& rows : written) rows.fill(0);
@@ -326,14 +321,13 @@ private:
         if (count > kBlockRows) return core_.mark_all(match);
         std::size_t term = 0;
         bool is_hooked = false;
-        ((is_hooked |= mark<detail::Fetch<Terms>::kUse>(match, term, first, written[term]), ++term), ...);
+        ((is_hooked |= mark<Fetch<Terms>::kUse>(match, term, first, written[term]), ++term), ...);
         if (is_hooked) core_.report_block(match, first, count, written);
     }
 
     template <QueryCore::Use use>
     bool mark(const QueryCore::Match& match, std::size_t term, std::uint32_t first,
               const QueryCore::WrittenRows& written) const {
-        using Use = QueryCore::Use;
         if constexpr (use == Use::write || use == Use::optional_write) {
             return core_.mark(match, term, first);
         } else if constexpr (use == Use::write_some) {
@@ -352,7 +346,7 @@ private:
 
     template <class Fn>
     void visit_match(Fn& fn, const QueryCore::Match& match, std::uint64_t since) {
-        using Arguments = typename detail::Arguments<detail::List<>, Terms...>::Type;
+        using Arguments = typename Arguments<List<>, Terms...>::Type;
         const std::uint32_t rows = match.archetype->size();
         std::uint32_t step = kBlockRows;
         if constexpr (!kUses(QueryCore::Use::changed) && !kUses(QueryCore::Use::write_some)) {
@@ -370,4 +364,13 @@ private:
     QueryCore core_;
 };
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::Changed;
+using all::Optional;
+using all::Pair;
+using all::Query;
+using all::With;
+using all::Without;
 }  // namespace shoal::ecs

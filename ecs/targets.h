@@ -9,7 +9,7 @@
 
 #include "archetype.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// The targets that one source has of relation R, sorted, with the values of their pairs. Valid until the
 /// next structural change.
@@ -71,4 +71,8 @@ private:
     std::uint32_t row_ = 0;
 };
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::Targets;
 }  // namespace shoal::ecs

@@ -6,7 +6,7 @@
 
 #include "dump.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 namespace {
 
@@ -417,4 +417,4 @@ bool World::is_consistent() const {
            (is_deferring() || rows == alive);
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

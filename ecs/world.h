@@ -20,7 +20,7 @@
 #include "mutator.h"
 #include "targets.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 template <class T>
 class WorldMut;
@@ -459,6 +459,10 @@ private:
     std::vector<Entity> singletons_;  // by component id; null if there is none
 };
 
+}  // namespace shoal::ecs::all
+
+namespace shoal::ecs {
+using all::World;
 }  // namespace shoal::ecs
 
 #include "world_templates.h"

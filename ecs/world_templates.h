@@ -13,7 +13,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// Result of World::targets().
 template <Relation R>
@@ -106,8 +106,6 @@ private:
     std::uint32_t row_;
 };
 
-namespace detail {
-
 template <class... Ts>
 inline constexpr const TypeTag* type_pack[] = {&type_tag<Ts>...};
 
@@ -120,14 +118,12 @@ constexpr bool are_distinct() {
     }
 }
 
-}  // namespace detail
-
 template <ComponentValue... Ts>
 Entity World::spawn(Ts&&... values) {
     if constexpr (sizeof...(Ts) == 0) {
         return spawn_bare();
     } else {
-        static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
+        static_assert(are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
         // Copies the arguments first: one may be a component in the world, which moves when its column grows.
         return spawn_owned(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
     }
@@ -140,7 +136,7 @@ Archetype& World::archetype_of() {
         ((of_pack = hash_name(type_tag<Ts>.name, of_pack)), ...);
         return of_pack;
     }();
-    return archetypes_.of(detail::type_pack<Ts...>, hash);
+    return archetypes_.of(type_pack<Ts...>, hash);
 }
 
 template <class... Ts>
@@ -205,7 +201,7 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
 
 template <CopyableComponent... Ts>
 std::vector<Entity> World::spawn_n(std::uint32_t count, const Ts&... values) {
-    static_assert(detail::are_distinct<Ts...>(), "one value per component");
+    static_assert(are_distinct<Ts...>(), "one value per component");
     // Copies the values first, as spawn() does.
     return spawn_many<Ts...>(
         count, [... copies = Ts(values)](std::uint32_t, auto&& place) { place(Ts(copies)...); });
@@ -213,7 +209,7 @@ std::vector<Entity> World::spawn_n(std::uint32_t count, const Ts&... values) {
 
 template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
 std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
-    static_assert(detail::are_distinct<Ts...>(), "one value per component");
+    static_assert(are_distinct<Ts...>(), "one value per component");
     return spawn_many<Ts...>(count, [&](std::uint32_t i, auto&& place) {
         [&](Ts&&... values) {
             fn(i, values...);
@@ -233,7 +229,7 @@ TargetRange<R> World::targets(Entity source) {
 template <ComponentValue... Ts>
 void World::set(Entity entity, Ts&&... values) {
     static_assert(sizeof...(Ts) > 0, "values to set");
-    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
+    static_assert(are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
     if constexpr (sizeof...(Ts) == 1) {
         (set_one(entity, std::remove_cvref_t<Ts>(std::forward<Ts>(values))), ...);
     } else {
@@ -339,4 +335,4 @@ WorldMut<T> World::mut(Entity entity) {
     return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.column, found.row);
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 
 /// FNV-1a with 64 bits; source: see hash_name().
 std::uint64_t WriteAudit::hash_bytes(const void* value, std::size_t size) {
@@ -49,4 +49,4 @@ void WriteAudit::compare(const Archetype& archetype, Watched& watched, std::vect
     }
 }
 
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

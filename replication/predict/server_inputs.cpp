@@ -20,7 +20,7 @@ ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, const Sender
       codec_(seen_by_),
       value_(type_),
       component_(schema.components()[schema.input_component()].bind(world)),
-      with_input_(world, std::array{ecs::QueryCore::Term{component_, ecs::QueryCore::Use::with}}),
+      with_input_(world, std::array{ecs::all::QueryCore::Term{component_, ecs::all::QueryCore::Use::with}}),
       tick_(tick),
       timeline_(tick) {
     codec_.quantise(type_, value_.get(), neutral_);

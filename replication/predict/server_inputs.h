@@ -102,7 +102,7 @@ private:
     StructCodec codec_;
     StructValue value_;
     ecs::ComponentId component_;
-    ecs::QueryCore with_input_;
+    ecs::all::QueryCore with_input_;
     net::Duration tick_;
     Timeline timeline_;  // times of the server's own ticks
     Tick next_ = 0;      // tick of the next apply()

@@ -38,7 +38,7 @@ struct PairOps {
 
 namespace detail {
 
-template <ecs::Relation R>
+template <ecs::all::Relation R>
 void gather_pairs(ecs::World& world, ecs::Entity source, EntityMap& map, std::vector<ecs::Entity>& unknown,
                   void* to) {
     std::vector<PairRow<R>>& rows = *static_cast<std::vector<PairRow<R>>*>(to);
@@ -58,7 +58,7 @@ void gather_pairs(ecs::World& world, ecs::Entity source, EntityMap& map, std::ve
     });
 }
 
-template <ecs::Relation R>
+template <ecs::all::Relation R>
 PairOps pair_ops() {
     PairOps ops;
     ops.gather = gather_pairs<R>;

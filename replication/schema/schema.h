@@ -86,7 +86,7 @@ std::size_t offset_in(const Whole& whole, const Part& part) {
 template <class T, class Member>
 CodecRange range_of(Member T::*member, const FieldCodec& codec) {
     const T object{};
-    return {offset_in(object, object.*member), sizeof(Member), ecs::type_name<Member>(), codec, {}};
+    return {offset_in(object, object.*member), sizeof(Member), ecs::all::type_name<Member>(), codec, {}};
 }
 
 /// Appends the ranges of a field of T or of its base class. `offset`: where the T is.
@@ -288,7 +288,7 @@ Field<T> element(Member T::*member, FieldCodec one, FieldCodec other, const Inne
 ///         inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
 template <class T>
 requires detail::is_sequence<T> Field<T> inner(FieldCodec codec) {
-    return {{{0, sizeof(T), ecs::type_name<T>(), codec, {}}}};
+    return {{{0, sizeof(T), ecs::all::type_name<T>(), codec, {}}}};
 }
 template <class T, FieldOf<detail::ElementOf<T>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> inner(FieldCodec codec, const Inner&... fields) {
@@ -372,19 +372,19 @@ public:
     void component(std::string_view name, const Options&... options);
 
     /// Declares an empty component: only its presence replicates.
-    template <ecs::Tag T>
+    template <ecs::all::Tag T>
     void tag(std::string_view name, ViewClasses viewers = to_everyone());
 
     /// Declares a relation. All pairs of a source replicate together, as one component. A pair replicates if
     /// its target replicates. Options as for a component; max_length(), as the codec for the component, is
     /// the greatest number of targets of one source. If a source has more targets, those with the lowest net
     /// ids replicate.
-    template <ecs::Relation R, ComponentOption<R>... Options>
+    template <ecs::all::Relation R, ComponentOption<R>... Options>
     void pair(std::string_view name, const Options&... options);
 
     /// Declares a component whose singleton replicates, with options as for a component. The server's
     /// singleton gets the tag Replicated; its replica is the client's singleton.
-    template <ecs::Value T, ComponentOption<T>... Options>
+    template <ecs::all::Value T, ComponentOption<T>... Options>
     void singleton(std::string_view name, const Options&... options);
 
     /// Declares a struct that is sent by itself, see Server::send(). Its fields may have the same types
@@ -476,13 +476,13 @@ public:
     template <class T>
     std::size_t require_struct(StructKind kind) const {
         const std::size_t index = find_struct<T>(kind);
-        if (index == structs(kind).size()) stop_missing(kind, ecs::type_name<T>());
+        if (index == structs(kind).size()) stop_missing(kind, ecs::all::type_name<T>());
         return index;
     }
     /// As find(), but stops the program if T is not a component with from_owner().
     template <class T>
     ComponentIndex require_owned() const {
-        return require_owned(find<T>(), ecs::type_name<T>());
+        return require_owned(find<T>(), ecs::all::type_name<T>());
     }
 
 private:
@@ -570,7 +570,7 @@ void Schema::component(std::string_view name, const Options&... options) {
     const detail::Options<T> all(options...);
     if (all.has_two_roles) fail(name, "has two roles: it can be predicted() or from_owner(), not both");
     if (all.has_two_displays) fail(name, "is shown in two ways, of which shown_by() is one");
-    if constexpr (ecs::Relation<T>) {
+    if constexpr (ecs::all::Relation<T>) {
         fail(name, "is a relation: declare it with pair()");
     } else if constexpr (std::is_empty_v<T>) {
         if (!all.fits_tag()) fail(name, "is empty: of the options it takes only view classes");
@@ -582,7 +582,7 @@ void Schema::component(std::string_view name, const Options&... options) {
     }
 }
 
-template <ecs::Relation R, ComponentOption<R>... Options>
+template <ecs::all::Relation R, ComponentOption<R>... Options>
 void Schema::pair(std::string_view name, const Options&... options) {
     static_assert(std::is_copy_constructible_v<R> && std::default_initializable<R>);
     using Rows = std::vector<PairRow<R>>;
@@ -592,7 +592,7 @@ void Schema::pair(std::string_view name, const Options&... options) {
     if (ops.is_exclusive && targets.max_length != 0) fail(name, "is exclusive: max_length() is 1");
     if (ops.is_exclusive) targets.max_length = 1;
     detail::Options<Rows> rows;
-    rows.ranges.push_back({0, sizeof(Rows), ecs::type_name<Rows>(), targets, {}});
+    rows.ranges.push_back({0, sizeof(Rows), ecs::all::type_name<Rows>(), targets, {}});
     detail::append_ranges<R>(rows.ranges[0].elements, Field<R>{of_relation.ranges}, ops.value_offset);
     SchemaComponent out;
     describe(out, kComponent, name, rows, 1);
@@ -607,10 +607,10 @@ void Schema::pair(std::string_view name, const Options&... options) {
 
 template <class T>
 void Schema::optional() {
-    make_optional(&detail::type_address<T>, ecs::type_name<T>());
+    make_optional(&detail::type_address<T>, ecs::all::type_name<T>());
 }
 
-template <ecs::Value T, ComponentOption<T>... Options>
+template <ecs::all::Value T, ComponentOption<T>... Options>
 void Schema::singleton(std::string_view name, const Options&... options) {
     component<T>(name, options...);
     SchemaComponent& out = components_[find<T>()];
@@ -637,7 +637,8 @@ void Schema::message(std::string_view name, const Options&... options) {
 
 template <std::default_initializable T, CodecOption<T>... Options>
 void Schema::input(std::string_view name, const Options&... options) {
-    static_assert(ecs::Value<T> && std::is_copy_assignable_v<T>, "an input is a copyable struct with fields");
+    static_assert(ecs::all::Value<T> && std::is_copy_assignable_v<T>,
+                  "an input is a copyable struct with fields");
     if (find<Mine>() == kMaxComponents) {
         tag<Mine>("mine", to_owner());
         implies_mine_ = true;
@@ -659,7 +660,7 @@ void Schema::input(std::string_view name, const Options&... options) {
     add_struct<T>(StructKind::input, name, {}, options...);
 }
 
-template <ecs::Tag T>
+template <ecs::all::Tag T>
 void Schema::tag(std::string_view name, ViewClasses viewers) {
     SchemaComponent out;
     out.viewers = viewers;

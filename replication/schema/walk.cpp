@@ -94,7 +94,7 @@ bool LayoutSink::scalar(const ScalarType& type, std::size_t offset) {
 
 bool LayoutSink::press(std::size_t offset) {
     if (rows_.back().part != Part::kNone)
-        return trail_.refuse(ecs::type_name<Press>(), "it is in a string, vector, optional or map");
+        return trail_.refuse(ecs::all::type_name<Press>(), "it is in a string, vector, optional or map");
     Leaf leaf{FieldType::u8, false, static_cast<std::uint32_t>(offset), bounded(0, Press::kMost)};
     leaf.is_press = true;
     leaves.push_back(leaf);

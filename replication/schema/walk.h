@@ -271,9 +271,10 @@ template <class T, class Field, class Sink>
 bool walk_field(const T& object, const Field& field, std::string_view why_outside, const std::byte* base,
                 Sink& sink) {
     sink.trail().next_field();
-    if (!contains(object, field)) return sink.trail().refuse(ecs::type_name<Field>(), why_outside);
+    if (!contains(object, field)) return sink.trail().refuse(ecs::all::type_name<Field>(), why_outside);
     if constexpr (std::same_as<Field, T>) {
-        return sink.trail().refuse(ecs::type_name<T>(), "Replicate names the object as a part of itself");
+        return sink.trail().refuse(ecs::all::type_name<T>(),
+                                   "Replicate names the object as a part of itself");
     } else {
         return walk(field, base, sink);
     }
@@ -288,7 +289,7 @@ bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
             "Replicate has to name members of the object, with std::tie";
         return (walk_field(object, parts, kOutside, base, sink) && ...);
     };
-    sink.trail().enter(ecs::type_name<T>());
+    sink.trail().enter(ecs::all::type_name<T>());
     const bool ok = std::apply(walk_each, Replicate<T>::fields(const_cast<T&>(object)));
     sink.trail().leave();
     return ok;
@@ -297,7 +298,7 @@ bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
 template <Aggregate T, class Sink>
 bool walk_aggregate(const T& object, const std::byte* base, Sink& sink) {
     bool ok = true;
-    sink.trail().enter(ecs::type_name<T>());
+    sink.trail().enter(ecs::all::type_name<T>());
     for_each_field(object, [&](const auto& field) {
         // The structured binding of a bit-field is a temporary copy outside of the object.
         ok = ok && walk_field(object, field, "a bit-field has no address", base, sink);
@@ -319,9 +320,9 @@ template <class T, class Element, class Sink>
 bool walk_element(const Element& element, Sink& sink) {
     const auto* const base = reinterpret_cast<const std::byte*>(&element);
     if constexpr (is_string<T>) {
-        return sink.scalar({FieldType::u8, true, ecs::type_name<T>()}, 0);
+        return sink.scalar({FieldType::u8, true, ecs::all::type_name<T>()}, 0);
     } else if constexpr (is_map<T>) {
-        sink.trail().enter(ecs::type_name<Element>());
+        sink.trail().enter(ecs::all::type_name<Element>());
         sink.trail().next_field();
         sink.enter_key();
         bool ok = walk(element.first, base, sink);
@@ -346,22 +347,22 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
     } else if constexpr (Customised<T>) {
         return walk_parts(object, base, sink);
     } else if constexpr (is_scalar<T>) {
-        return sink.scalar({field_type<T>(), std::is_enum_v<T>, ecs::type_name<T>()}, offset);
+        return sink.scalar({field_type<T>(), std::is_enum_v<T>, ecs::all::type_name<T>()}, offset);
     } else if constexpr (is_duration<T>) {
         // A duration holds nothing but its count, which it gives no reference to.
         static_assert(sizeof(T) == sizeof(typename T::rep));
         if constexpr (!is_scalar<typename T::rep>) {
-            return sink.trail().refuse(ecs::type_name<T>(), "its count is no number");
+            return sink.trail().refuse(ecs::all::type_name<T>(), "its count is no number");
         } else {
-            return sink.scalar({field_type<typename T::rep>(), false, ecs::type_name<T>()}, offset);
+            return sink.scalar({field_type<typename T::rep>(), false, ecs::all::type_name<T>()}, offset);
         }
     } else if constexpr (is_sequence<T>) {
         using Element = typename T::value_type;
         if constexpr (!std::is_default_constructible_v<Element> || (is_map<T> && !UsableMap<T>)) {
-            return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
+            return sink.trail().refuse(ecs::all::type_name<T>(), why_not<T>());
         } else {
             Element element{};
-            SequenceType type{sequence_kind<T>, ecs::type_name<T>(), sequence_ops<T>(), sizeof(Element)};
+            SequenceType type{sequence_kind<T>, ecs::all::type_name<T>(), sequence_ops<T>(), sizeof(Element)};
             if constexpr (is_map<T>) type.value_offset = offset_in_entry(element);
             if (!sink.enter(type, offset)) return false;
             const bool ok = walk_element<T>(element, sink);
@@ -374,12 +375,12 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
         return true;
     } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
         if constexpr (field_count<T>() > kMaxFields) {
-            return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
+            return sink.trail().refuse(ecs::all::type_name<T>(), why_not<T>());
         } else {
             return walk_aggregate(object, base, sink);
         }
     } else {
-        return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
+        return sink.trail().refuse(ecs::all::type_name<T>(), why_not<T>());
     }
 }
 

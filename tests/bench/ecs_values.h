@@ -16,7 +16,7 @@
 
 namespace ecs_bench {
 
-using namespace shoal::ecs;
+using namespace shoal::ecs::all;
 
 struct Position {
     float x, y, z;

@@ -4,7 +4,7 @@
 
 #include "tests/ecs/support/types.h"
 
-namespace shoal::ecs {
+namespace shoal::ecs::all {
 namespace {
 
 struct Bytes {
@@ -37,4 +37,4 @@ TEST(Dump, ContainsTheEntityItsComponentsAndPairsAndTheirFirstBytes) {
 }
 
 }  // namespace
-}  // namespace shoal::ecs
+}  // namespace shoal::ecs::all

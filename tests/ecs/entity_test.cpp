@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-using namespace shoal::ecs;
+using namespace shoal::ecs::all;
 
 TEST(Entity, ADefaultEntityIsNullAndNeverAllocated) {
     EXPECT_FALSE(Entity{});

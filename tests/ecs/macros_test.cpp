@@ -1,4 +1,5 @@
-// Every header of ecs/ compiles behind the macros of other systems, and its templates too.
+// Every header of ecs/ compiles behind the macros of other systems, and its templates too. A game that uses
+// the namespace has common words for its own types.
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,18 @@ struct Place {
     float x = 0;
 };
 struct Marked {};
+// words of the library's inside
+struct Tag {};
+struct Value {
+    int number = 0;
+};
+struct Key {};
+struct Component {};
+struct Relation {};
+struct Column {};
+struct Cell {};
+struct Sources {};
+
 struct Likes {
     static constexpr auto relation = many;
     int much = 0;
@@ -53,5 +66,8 @@ TEST(Macros, OfOtherSystemsDoNotReachTheWorld) {
     EXPECT_EQ(collector.changes().size(), 2u);
     world.destroy(one);
     EXPECT_TRUE(audit.compare().empty());
+    const Entity own =
+        world.spawn(Tag{}, Value{1}, Key{}, Component{}, Relation{}, Column{}, Cell{}, Sources{});
+    EXPECT_EQ(world.get<Value>(own).number, 1);
     EXPECT_NE(dump(world, one).find("dead"), std::string::npos);
 }
