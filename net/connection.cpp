@@ -138,6 +138,7 @@ void Connection::apply(const Packet& packet, Time now) {
     stats_.packets_received += 1;
     stats_.bytes_received += packet.datagram.size() + cipher_.tag_bytes();
     last_received_ = now;
+    queue_.set_time(now);
     if (packet.kind == PacketKind::disconnect) {
         close(heard_reason(packet.reason, !session_.receive_id), packet.text, false, now);
         return;
@@ -176,6 +177,7 @@ void Connection::announce() {
 
 void Connection::update(Time now) {
     if (!is_open_) return;
+    queue_.set_time(now);
     sent_.update(now, stats_);
     report_fates(now);
     report(outgoing_.update(sent_.next_number()));
@@ -191,6 +193,7 @@ void Connection::flush(Time now, bool with_contents) {
         if (disconnects_left_ > 0 && now >= next_disconnect_) send_disconnect(now);
         return;
     }
+    queue_.drop_old(config_.max_message_age, now);
     if (!with_contents) rate_.on_denied(RateLimit::host);
     bool asks = true;
     std::uint32_t left = with_contents ? config_.max_packets_per_flush : 0;
@@ -294,8 +297,10 @@ SendResult Connection::send_message(const Delivery& how, std::span<const std::by
     const std::size_t most = how.channel == Channel::reliable ? kMaxReliableBytes : kMaxMessageBytes;
     if (message.size() > most || !queue_.could_hold(message.size())) return SendResult::too_large;
     const bool is_queued = queue_.push(how, message);
+    const std::uint64_t dropped_before = stats_.messages_dropped;
     note_queued();
-    return is_queued ? SendResult::queued : SendResult::queue_full;
+    if (!is_queued) return SendResult::queue_full;
+    return stats_.messages_dropped > dropped_before ? SendResult::replaced_oldest : SendResult::queued;
 }
 
 void Connection::close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now) {
@@ -450,6 +455,7 @@ void Connection::deliver(const Packet& packet, const Frame& frame) {
 
 void Connection::note_queued() {
     stats_.messages_queued = queue_.queued_count();
+    stats_.messages_dropped = queue_.dropped_count();
     stats_.message_bytes_queued = queue_.queued_bytes();
     stats_.messages_in_flight = queue_.in_flight_count();
 }

@@ -27,7 +27,10 @@ struct ConnectionOptions {
     Duration keep_alive =
         std::chrono::seconds(1);  // longest pause between packets that want an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // longest wait before an ack gets its own packet
-    std::uint32_t message_queue_bytes = 64 * 1024;    // limit of each queue: one per channel and weight
+    std::uint32_t message_queue_bytes = 512 * 1024;  // limit of each queue: one per channel and weight
+    /// Unreliable messages that wait longer than this are dropped instead of sent, but each may leave in at
+    /// least one flush.
+    Duration max_message_age = std::chrono::milliseconds(250);
     std::uint32_t max_packets_per_flush = 256;        // >= 1; only packets with messages or payloads count
     std::uint64_t max_bytes_per_second = 16'000'000;  // >= 4,000; the path may allow less
     double repeat_share = 0.5;  // part of all bytes for repeats of reliable messages; 0..1

@@ -44,7 +44,8 @@ constexpr std::string_view kDrops[] = {
     "malformed",
     "bad reset",
 };
-constexpr std::string_view kSendResults[] = {"queued", "the queue is full", "too large", "not connected"};
+constexpr std::string_view kSendResults[] = {"queued", "the queue is full", "too large", "not connected",
+                                             "queued in place of the oldest"};
 static_assert(std::size(kDisconnectReasons) == std::size_t(kLastDisconnectReason) + 1);
 static_assert(std::size(kDrops) == std::size_t(Drop::count_));
 

@@ -214,7 +214,13 @@ public:
     virtual void send(const Address& to, std::span<const std::byte> datagram) = 0;
 };
 
-enum class SendResult : std::uint8_t { queued, queue_full, too_large, not_connected };
+enum class SendResult : std::uint8_t {
+    queued,
+    queue_full,  // reliable only: not queued, because the queue has no room
+    too_large,
+    not_connected,
+    replaced_oldest,  // unreliable or sequenced: queued; the oldest that waited were dropped to make room
+};
 std::string_view describe(SendResult result);
 
 class Connection;
@@ -240,7 +246,8 @@ public:
 
     /// Returns true from on_connected until the end of the connection.
     bool is_connected(PeerId peer) const;
-    /// Queues a copy. Each channel and weight has its own queue. Reliable messages have at most
+    /// Queues a copy. Each channel and weight has its own queue. An unreliable message that could not be sent
+    /// within ConnectionOptions::max_message_age is dropped and counted. Reliable messages have at most
     /// kMaxReliableBytes, others kMaxMessageBytes. too_large also means that the message would not fit in an
     /// empty queue (ConnectionOptions::message_queue_bytes). not_connected: the peer is not connected.
     [[nodiscard]] SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);

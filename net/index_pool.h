@@ -21,6 +21,8 @@ public:
     /// `next` to kNoIndex, and leaves the rest of the item unchanged.
     [[nodiscard]] std::uint32_t take() {
         const std::uint32_t index = free_ == kNoIndex ? size() : free_;
+        if (items_.size() == items_.capacity() && index == size())
+            items_.reserve(items_.size() + items_.size() / 4 + 8);  // never much more than is used
         if (index == size()) items_.emplace_back().next = kNoIndex;
         free_ = items_[index].next;
         items_[index].next = kNoIndex;

@@ -86,6 +86,9 @@ struct ConnectionStats {
     /// Reliable messages dropped because their packet has a message id too far ahead of the delivered ones.
     /// The packet is not acknowledged, so the other side sends them again.
     std::uint64_t messages_refused = 0;
+    /// Unreliable messages dropped before they were sent, because they waited longer than max_message_age;
+    /// and unreliable or sequenced ones that made room for a newer one (SendResult::replaced_oldest).
+    std::uint64_t messages_dropped = 0;
     std::uint32_t messages_queued = 0;       // at present, with any Weight; each piece counts as one
     std::uint32_t message_bytes_queued = 0;  // at present: the queued messages, and 4 bytes per message head
     /// At present: the number of reliable ids from the oldest unacknowledged one to the newest one sent.

@@ -48,15 +48,21 @@ bool SendQueue::push(const Delivery& how, std::span<const std::byte> message) {
     const bool is_sequenced = how.channel == Channel::sequenced;
     Newest* const before = is_reliable && how.key != Delivery::kNoKey ? &newest(how.key) : nullptr;
     if (is_sequenced && sequenced_.empty()) sequenced_.resize(kSequencedKeys, kNone);
-    const std::uint32_t replaced = is_sequenced ? sequenced_[how.key] : kNone;
+    std::uint32_t replaced = is_sequenced ? sequenced_[how.key] : kNone;
     const Weight weight = before && before->unsent > 0 ? before->weight
                           : replaced != kNone          ? messages_[replaced].weight
                                                        : how.weight;
     std::uint32_t& used = used_bytes_[std::size_t(how.channel)][std::size_t(weight)];
-    const std::size_t freed = replaced == kNone ? 0 : cost_in_queue(messages_[replaced].size);
-    const std::size_t used_then = used - freed + cost_in_queue(message.size());
-    if (used_then > max_bytes_) return false;
-    used = static_cast<std::uint32_t>(used_then);
+    const auto used_then = [&] {
+        return used + cost_in_queue(message.size()) -
+               (replaced == kNone ? 0 : cost_in_queue(messages_[replaced].size));
+    };
+    while (used_then() > max_bytes_) {
+        if (is_reliable || queue(weight, unsent_on(how.channel)).first == kNone) return false;
+        drop_first(weight, how.channel);
+        if (is_sequenced) replaced = sequenced_[how.key];
+    }
+    used = static_cast<std::uint32_t>(used_then());
     if (replaced != kNone) {
         // The newer message replaces the older one, at its position in the queue.
         Message& waiting = messages_[replaced];
@@ -80,7 +86,8 @@ bool SendQueue::push(const Delivery& how, std::span<const std::byte> message) {
         added.pieces_left = static_cast<std::uint16_t>(pieces);
         added.channel = how.channel;
         added.weight = weight;
-        enqueue(index, is_reliable ? unsent_reliable : unsent_unreliable);
+        added.last_sent = now_;
+        enqueue(index, unsent_on(how.channel));
         if (is_sequenced) sequenced_[how.key] = index;
     }
     return true;
@@ -109,9 +116,44 @@ void SendQueue::enqueue(std::uint32_t index, Place place) {
     waiting_bytes_[std::size_t(message.weight)] += kTypicalHeadBytes + message.size;
 }
 
-std::array<SendQueue::Place, SendQueue::kPlaces> SendQueue::places_in_turn() const {
-    if (unreliable_turn_) return {lost_twice, lost_once, unsent_unreliable, unsent_reliable};
-    return {lost_twice, lost_once, unsent_reliable, unsent_unreliable};
+/// Takes the first message of this queue out of it.
+void SendQueue::unlink_first(Weight weight, Place place) {
+    Queue& from = queue(weight, place);
+    const Message& message = messages_[from.first];
+    from.first = message.next;
+    queued_ -= 1;
+    waiting_bytes_[std::size_t(weight)] -= kTypicalHeadBytes + message.size;
+    if (message.channel == Channel::sequenced) sequenced_[message.key] = kNone;
+    if (place < first_unsent) return;
+    used_bytes_[std::size_t(message.channel)][std::size_t(weight)] -=
+        static_cast<std::uint32_t>(kEntryBytes + message.size);
+}
+
+/// Drops the oldest unsent message of an unreliable or sequenced channel.
+void SendQueue::drop_first(Weight weight, Channel channel) {
+    const std::uint32_t index = queue(weight, unsent_on(channel)).first;
+    unlink_first(weight, unsent_on(channel));
+    store_.release(messages_[index].bytes);
+    messages_.release(index);
+    dropped_ += 1;
+}
+
+void SendQueue::drop_old(Duration max_age, Time now) {
+    for (const Weight weight : {Weight::bulk, Weight::normal, Weight::urgent}) {
+        const Queue& waiting = queue(weight, unsent_on(Channel::unreliable));
+        const auto is_old = [&](const Message& message) {
+            return message.last_sent < last_flush_ && now - message.last_sent > max_age;
+        };
+        while (waiting.first != kNone && is_old(messages_[waiting.first]))
+            drop_first(weight, Channel::unreliable);
+    }
+    last_flush_ = now_ = now;
+}
+
+/// The queues of a weight in order of precedence, for n from 0 to kPlaces - 1.
+SendQueue::Place SendQueue::place_in_turn(std::size_t n) const {
+    return n < first_unsent ? Place(n)
+                            : Place(first_unsent + (n - first_unsent + std::size_t(next_channel_)) % 3);
 }
 
 /// Returns the first message of this queue, or kNone if there is none or the reliable window has no room for
@@ -126,7 +168,8 @@ SendQueue::Waiting SendQueue::waiting_messages(Weight weight) const {
     if (weight == Weight::normal && is_held_up())
         return {waiting_bytes_[0] + waiting_bytes_[1], kMaxMessageBytes + kLargestHeadBytes, true};
     if (waiting_bytes_[std::size_t(weight)] == 0) return {};
-    for (const Place place : places_in_turn()) {
+    for (std::size_t n = 0; n < kPlaces; ++n) {
+        const Place place = place_in_turn(n);
         const std::uint32_t index = first_of(weight, place);
         if (index == kNone) continue;
         const std::size_t first = messages_[index].size + kLargestHeadBytes;
@@ -164,7 +207,8 @@ bool SendQueue::take_message(Draft& draft, Weight weight, const Terms& terms) {
 
 bool SendQueue::take_next(Draft& draft, Weight weight, const Terms& terms) {
     if (waiting_bytes_[std::size_t(weight)] == 0) return false;
-    for (const Place place : places_in_turn()) {
+    for (std::size_t n = 0; n < kPlaces; ++n) {
+        const Place place = place_in_turn(n);
         const std::uint32_t index = first_of(weight, place);
         if (index == kNone || (place == lost_twice && terms.beside_payload)) continue;
         Message& message = messages_[index];
@@ -185,14 +229,8 @@ bool SendQueue::take_next(Draft& draft, Weight weight, const Terms& terms) {
             continue;
         }
         if (needs_id) assign_ids(index, before);
-        queue(weight, place).first = message.next;
-        queued_ -= 1;
-        waiting_bytes_[std::size_t(weight)] -= kTypicalHeadBytes + message.size;
-        if (message.channel == Channel::sequenced) sequenced_[message.key] = kNone;
-        if (place == lost_twice || place == lost_once) return true;
-        unreliable_turn_ = place == unsent_reliable;
-        used_bytes_[std::size_t(message.channel)][std::size_t(weight)] -=
-            static_cast<std::uint32_t>(kEntryBytes + message.size);
+        unlink_first(weight, place);
+        if (place >= first_unsent) next_channel_ = Channel((std::size_t(message.channel) + 1) % 3);
         return true;
     }
     return false;
@@ -434,8 +472,8 @@ bool SendQueue::is_consistent() const {
             for (std::uint32_t i = queues_[weight][place].first; i != kNone; i = messages_[i].next) {
                 const Message& message = messages_[i];
                 if (std::size_t(message.weight) != weight || message.copies != 0) return false;
-                if ((place == unsent_unreliable) != (message.channel != Channel::reliable)) return false;
-                if (place <= lost_once && message.id == 0) return false;
+                if (place < first_unsent ? message.id == 0 : place != unsent_on(message.channel))
+                    return false;
                 bytes += kTypicalHeadBytes + message.size;
                 waiting += 1;
             }

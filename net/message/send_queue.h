@@ -19,12 +19,14 @@
 namespace shoal::net {
 
 /// A reliable message is in flight until a packet with it is delivered. If all packets with it are lost, it
-/// is queued again. Calls take time in proportion to the messages touched.
+/// is queued again. Unreliable messages that wait too long are dropped. Calls take time in proportion to the
+/// messages touched.
 class SendQueue {
 public:
     static constexpr std::uint32_t kNone = kNoIndex;
-    /// The limit of a queue counts each unsent message or piece as its bytes plus this.
-    static constexpr std::size_t kEntryBytes = 32;
+    /// The limit of a queue counts each unsent message or piece as its bytes plus this: no message takes more
+    /// heap than that.
+    static constexpr std::size_t kEntryBytes = 176;
 
     /// `max_bytes`: limit of each queue; there is one for each channel and weight. `first_id`: id of the
     /// first reliable message, the same on both sides; >= 1.
@@ -32,9 +34,17 @@ public:
 
     /// Returns whether an empty queue can hold a message of this size.
     bool could_hold(std::size_t message_bytes) const { return cost_in_queue(message_bytes) <= max_bytes_; }
-    /// Queues a copy. Returns false, without effect, if the queue has no room. Messages in flight do not
-    /// count: the reliable window limits them.
+    /// Queues a copy. If the queue has no room, an unreliable or sequenced message takes the place of the
+    /// oldest ones, which are dropped; a reliable one is not queued, and the result is false. Messages in
+    /// flight do not count: the reliable window limits them. Requires could_hold().
     bool push(const Delivery& how, std::span<const std::byte> message);
+    /// Sets the time from which messages that are pushed now have waited.
+    void set_time(Time now) { now_ = now; }
+    /// Call it before the messages of a flush are taken. Drops unreliable messages that have waited longer
+    /// than `max_age` and that an earlier flush could have sent.
+    void drop_old(Duration max_age, Time now);
+    /// Unreliable and sequenced messages that were dropped before they were sent, so far.
+    std::uint64_t dropped_count() const { return dropped_; }
 
     /// What the SendQueue must know of the packet that is to be filled.
     struct Terms {
@@ -94,7 +104,7 @@ private:
     /// are freed at delivery. Each piece of a large message is an entry; ids of pieces are consecutive.
     struct Message {
         std::uint64_t id = 0;  // only for a reliable message; 0: no id yet
-        Time last_sent{0};     // only for a reliable message
+        Time last_sent{0};     // unsent: when it was queued
         std::uint32_t bytes;   // handle of the bytes in store_
         std::uint32_t next;    // next message in its queue
         std::uint32_t key;
@@ -116,8 +126,15 @@ private:
         std::uint64_t id = 0;      // newest id of a message of the key; 0: none
         Weight weight{};           // weight of the key's messages without an id
     };
-    /// The queues of a weight, in order of precedence; the last two alternate.
-    enum Place : std::uint8_t { lost_twice, lost_once, unsent_reliable, unsent_unreliable, kPlaces };
+    /// The queues of a weight: first the lost messages, then the unsent ones of each Channel, which take
+    /// turns.
+    enum Place : std::uint8_t {
+        lost_twice,
+        lost_once,
+        first_unsent,
+        unsent_reliable = first_unsent + 2,
+        kPlaces
+    };
     struct Queue {
         std::uint32_t first = kNone;
         std::uint32_t last = kNone;
@@ -134,11 +151,14 @@ private:
     };
 
     static std::size_t cost_in_queue(std::size_t message_bytes);
+    static Place unsent_on(Channel channel) { return Place(first_unsent + std::size_t(channel)); }
     Newest& newest(std::uint32_t key);
     Queue& queue(Weight weight, Place place) { return queues_[std::size_t(weight)][place]; }
     const Queue& queue(Weight weight, Place place) const { return queues_[std::size_t(weight)][place]; }
     void enqueue(std::uint32_t index, Place place);
-    std::array<Place, kPlaces> places_in_turn() const;
+    void unlink_first(Weight weight, Place place);
+    void drop_first(Weight weight, Channel channel);
+    Place place_in_turn(std::size_t n) const;
     std::uint32_t first_of(Weight weight, Place place) const;
     Waiting waiting_messages(Weight weight) const;
     bool is_held_up() const;
@@ -162,8 +182,10 @@ private:
     std::array<std::array<Queue, kPlaces>, 3> queues_;          // by weight
     std::uint32_t queued_ = 0;                                  // number of messages in queues_
     std::array<std::uint32_t, 3> waiting_bytes_{};              // by weight: bytes in queues_ + 4 per message
-    bool unreliable_turn_ = false;
+    Channel next_channel_ = Channel::reliable;                  // its unsent messages have the next turn
     bool bulk_turn_ = false;
+    Time now_{0}, last_flush_{0};
+    std::uint64_t dropped_ = 0;
 
     IndexPool<Message> messages_;
     MessageStore store_;

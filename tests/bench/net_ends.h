@@ -81,11 +81,11 @@ inline net::Client make_client(const Setup& setup, net::Handler& handler, net::S
     return net::Client(config, handler, sink);
 }
 
-/// Returns false if the queue is full.
+/// Returns false if the queue was full.
 inline bool send(net::Endpoint& from, net::PeerId to, Kind kind, std::span<const std::byte> message) {
     const auto channel = kind == Kind::reliable ? net::Channel::reliable : net::Channel::unreliable;
     const net::SendResult result = from.send_message(to, channel, message);
-    if (result != net::SendResult::queued && result != net::SendResult::queue_full)
+    if (result == net::SendResult::too_large || result == net::SendResult::not_connected)
         fail("a message was not sent: " + std::string(describe(result)));
     return result == net::SendResult::queued;
 }

@@ -290,11 +290,17 @@ TEST(Connection, SizesAreBounded) {
     const std::string far_too_big(kMaxReliableBytes + 1, 'm');
     EXPECT_EQ(world.host->send_message(world.peer(), Channel::reliable, as_bytes(far_too_big)),
               SendResult::too_large);
-    // 64 kB hold 63 pieces of 1,000 bytes and one of 488, each with 32 bytes more.
-    for (const std::size_t bytes : {63'488u, 63'489u}) {
-        EXPECT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::bulk),
+    EXPECT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::bulk),
+                                       as_bytes(std::string(kMaxReliableBytes, 'm'))),
+              SendResult::queued);
+    // 64 kB hold 55 pieces of 1,000 bytes and one of 680, each with 176 bytes more.
+    ConnectionOptions small;
+    small.message_queue_bytes = 64 * 1024;
+    world.host->set_options(world.peer(), small);
+    for (const std::size_t bytes : {55'680u, 55'681u}) {
+        EXPECT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::urgent),
                                            as_bytes(std::string(bytes, 'm'))),
-                  bytes == 63'488 ? SendResult::queued : SendResult::too_large);
+                  bytes == 55'680 ? SendResult::queued : SendResult::too_large);
     }
     const std::string state(kMaxPayloadBytes, 's');  // more than its share, so messages wait
     world.send_down(state);
@@ -398,6 +404,8 @@ TEST(Connection, OptionsCanBeChangedDuringTheConnection) {
     const PeerId peer = world.peer();
     const std::string text(900, 'm');
     ConnectionOptions options;
+    options.message_queue_bytes = 72 * 1024;
+    world.host->set_options(peer, options);
     // Queues: with a lower limit queued messages stay, and no more are accepted.
     int queued = 0;
     while (world.host->send_message(peer, Channel::reliable, as_bytes(text)) == SendResult::queued)
@@ -415,7 +423,7 @@ TEST(Connection, OptionsCanBeChangedDuringTheConnection) {
     world.run(5s);
     EXPECT_LE(world.host->stats(peer).bytes_sent - before, 5 * 4'000u + 2 * kMaxDatagramBytes);
     options.max_bytes_per_second = 1'000'000;
-    options.message_queue_bytes = 64 * 1024;
+    options.message_queue_bytes = 72 * 1024;
     world.host->set_options(peer, options);
     world.run(10s);
     EXPECT_EQ(world.player().recorder.messages.size(), std::size_t(queued)) << "all queued messages arrived";
@@ -492,8 +500,7 @@ TEST(Connection, QueuesAreBounded) {
     int queued = 0;
     while (world.host->send_message(world.peer(), Channel::reliable, as_bytes(message)) == SendResult::queued)
         queued += 1;
-    EXPECT_GT(queued, 100);
-    EXPECT_LT(queued, 64 * 1024 / 500);
+    EXPECT_EQ(queued, 512 * 1024 / 676);
     world.run(2s);
     EXPECT_EQ(world.server.fates.size(), std::size_t(fates));
     EXPECT_EQ(world.send_down("x"), 0u) << "the breaker is open, as nobody answers";

@@ -297,7 +297,7 @@ TEST(SendQueue, BulkUsesOnlyRoomThatOthersLeave) {
 }
 
 TEST(SendQueue, BulkLeavesHalfOfTheWindow) {
-    Pipe pipe(1);
+    Pipe pipe(1, 1 << 20);
     for (std::uint64_t i = 0; i < kReliableWindow; ++i)
         ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::bulk), as_bytes("b")));
     while (pipe.has_ready()) pipe.send();

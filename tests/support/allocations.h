@@ -7,5 +7,7 @@ namespace shoal::test {
 
 /// Number of calls of operator new so far, by all threads.
 std::size_t allocations();
+/// Bytes of memory that operator new has given and operator delete has not taken back.
+std::size_t held_bytes();
 
 }  // namespace shoal::test
