@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr net::Duration kTextStays = 8s;  // how long a text of a player is shown
 constexpr net::Duration kReasonStays = 2s;
+constexpr net::Duration kLongSilence = 1500ms;  // of the server, until the player is told
 constexpr net::Duration kFrame = 33ms;
 constexpr net::Duration kLongestWait = 10ms;  // Client::update() is needed every 20 ms
 
@@ -180,7 +181,8 @@ public:
             case replication::Phase::away:  // only on a server
                 break;
         }
-        return status;
+        if (stats_.silence < kLongSilence) return status;
+        return "nothing from the server for " + std::to_string(stats_.silence / 1s) + " s";
     }
 
     ecs::World& world() { return world_; }

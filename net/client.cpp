@@ -60,8 +60,10 @@ void Client::flush(Time now) {
     if (connection_) connection_->flush(now);
 }
 
-void Client::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) {
-    if (peer != peer_ || !connector_.is_active()) return Endpoint::disconnect(peer, reason, text, now);
+void Client::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
+                        Duration deliver_for) {
+    if (peer != peer_ || !connector_.is_active())
+        return Endpoint::disconnect(peer, reason, text, now, deliver_for);
     connector_.end();
     handler_.on_disconnected(peer_, reason, text);
 }

@@ -54,7 +54,8 @@ public:
     void update(Time now) override;
     void flush(Time now) override;
     /// Also ends an unfinished handshake.
-    void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
+    void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
+                    Duration deliver_for = Duration(0)) override;
 
     /// The id that the last connect() returned.
     PeerId server() const { return peer_; }

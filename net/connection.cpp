@@ -32,6 +32,10 @@ DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
     return is_of_any || (is_from_server && is_of_server) ? said : closed_by_peer;
 }
 
+std::string disconnect_body(DisconnectReason reason, std::string_view text) {
+    return static_cast<char>(reason) + std::string(text.substr(0, kMaxReasonBytes));
+}
+
 }  // namespace
 
 struct Connection::Draft {
@@ -137,6 +141,7 @@ void Connection::apply(const Packet& packet, Time now) {
     received_.arrive(packet.number);
     stats_.packets_received += 1;
     stats_.bytes_received += packet.datagram.size() + cipher_.tag_bytes();
+    stats_.silence = Duration(0);
     last_received_ = now;
     queue_.set_time(now);
     if (packet.kind == PacketKind::disconnect) {
@@ -183,7 +188,10 @@ void Connection::update(Time now) {
     report(outgoing_.update(sent_.next_number()));
     rate_.update(now, sent_.answer_timeout(stats_), stats_);
     cipher_.update(now);
-    if (now - last_received_ >= config_.timeout) close(DisconnectReason::timed_out, {}, true, now);
+    stats_.silence = now - last_received_;
+    if (stats_.silence >= config_.timeout) close(DisconnectReason::timed_out, why_silent(now), true, now);
+    if (leaves_at_ && (queue_.is_empty() || now >= *leaves_at_))
+        close(DisconnectReason(disconnect_[0]), std::string(disconnect_, 1), true, now);
     const std::uint64_t sent = sent_.next_number() - session_.send_first;
     if (sent >= config_.max_packets) close(DisconnectReason::exhausted, {}, true, now);
 }
@@ -293,7 +301,7 @@ void Connection::ask_for_payload(Draft& draft, std::size_t share, bool& asks, Ti
 }
 
 SendResult Connection::send_message(const Delivery& how, std::span<const std::byte> message) {
-    if (!is_open_) return SendResult::not_connected;
+    if (!is_open_ || leaves_at_) return SendResult::not_connected;
     const std::size_t most = how.channel == Channel::reliable ? kMaxReliableBytes : kMaxMessageBytes;
     if (message.size() > most || !queue_.could_hold(message.size())) return SendResult::too_large;
     const bool is_queued = queue_.push(how, message);
@@ -303,11 +311,16 @@ SendResult Connection::send_message(const Delivery& how, std::span<const std::by
     return stats_.messages_dropped > dropped_before ? SendResult::replaced_oldest : SendResult::queued;
 }
 
+void Connection::leave(DisconnectReason reason, std::string_view text, Time now, Duration deliver_for) {
+    if (deliver_for <= Duration(0) || !is_open_) return close(reason, text, true, now);
+    leaves_at_ = std::min(leaves_at_.value_or(now + deliver_for), now + deliver_for);
+    disconnect_ = disconnect_body(reason, text);
+}
+
 void Connection::close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now) {
     if (!is_open_) return;
     is_open_ = false;
-    disconnect_ = static_cast<char>(reason);
-    disconnect_ += text.substr(0, kMaxReasonBytes);
+    disconnect_ = disconnect_body(reason, text);
     if (tell_peer) {
         disconnects_left_ = kDisconnects;
         send_disconnect(now);
@@ -451,6 +464,18 @@ void Connection::deliver(const Packet& packet, const Frame& frame) {
         if (!next) break;
         hand_over(*next);
     }
+}
+
+/// Both sides may read this text.
+std::string Connection::why_silent(Time now) const {
+    const bool is_server = session_.receive_id;
+    const auto tenths = (now - last_received_) / std::chrono::milliseconds(100);
+    std::string text = is_server ? "the server heard nothing from the client for "
+                                 : "the client heard nothing from the server for ";
+    text += std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10) + " s";
+    const NetError error = sink_.error_to(path_.address());
+    if (error != NetError::none) text += std::string("; its own datagrams: ") += describe(error);
+    return text;
 }
 
 void Connection::note_queued() {

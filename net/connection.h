@@ -95,6 +95,8 @@ public:
     /// Ends the connection: reports open fates as lost and calls on_disconnected. `tell_peer`: also sends
     /// disconnect packets.
     void close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
+    /// As Endpoint::disconnect().
+    void leave(DisconnectReason reason, std::string_view text, Time now, Duration deliver_for);
 
     bool is_open() const { return is_open_; }
     bool is_announced() const { return is_announced_; }
@@ -137,6 +139,7 @@ private:
     /// Returns false if the ack must be withheld.
     bool take_payload(const Packet& packet, Time now);
     void note_queued();
+    std::string why_silent(Time now) const;
 
     ConnectionConfig config_;
     Session session_;
@@ -167,7 +170,8 @@ private:
 
     bool is_open_ = true;
     bool is_announced_ = false;
-    std::string disconnect_;  // once closed: reason and text, the body of a disconnect packet
+    std::optional<Time> leaves_at_;  // since leave(): the latest time of the end
+    std::string disconnect_;  // since leave() or close(): reason and text, the body of a disconnect packet
     std::uint8_t disconnects_left_ = 0;
     Time next_disconnect_{0};
 };

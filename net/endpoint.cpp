@@ -81,8 +81,9 @@ void Endpoint::set_options(PeerId peer, const ConnectionOptions& options) {
     if (is_connected(peer)) connection_of(peer)->set_options(options);
 }
 
-void Endpoint::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) {
-    if (Connection* const connection = connection_of(peer)) connection->close(reason, text, true, now);
+void Endpoint::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
+                          Duration deliver_for) {
+    if (Connection* const connection = connection_of(peer)) connection->leave(reason, text, now, deliver_for);
 }
 
 const ConnectionStats& Endpoint::stats(PeerId peer) const {

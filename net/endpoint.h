@@ -212,16 +212,22 @@ class Sink {
 public:
     virtual ~Sink() = default;
     virtual void send(const Address& to, std::span<const std::byte> datagram) = 0;
+    /// Returns why the newest datagrams to this address were not sent or not delivered, if the system said
+    /// so. It goes into the text of a failure; strangers can forge some of these errors.
+    virtual NetError error_to(const Address&) const { return NetError::none; }
 };
 
 enum class SendResult : std::uint8_t {
     queued,
     queue_full,  // reliable only: not queued, because the queue has no room
     too_large,
-    not_connected,
+    not_connected,    // also while disconnect() delivers what is queued
     replaced_oldest,  // unreliable or sequenced: queued; the oldest that waited were dropped to make room
 };
 std::string_view describe(SendResult result);
+constexpr bool is_queued(SendResult result) {
+    return result == SendResult::queued || result == SendResult::replaced_oldest;
+}
 
 class Connection;
 struct ConnectionOptions;
@@ -256,9 +262,13 @@ public:
     void set_options(PeerId peer, const ConnectionOptions& options);
     /// Ends a connection. Before it returns, it sends disconnect packets, reports payloads with an open fate
     /// as lost, and calls on_disconnected. Later flush() calls repeat the disconnect packets. Queued messages
-    /// are discarded, and lost messages are not repeated: so wait for an answer to the last important message
-    /// first. No effect if the peer is not connected.
-    virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now);
+    /// are discarded. No effect if the peer is not connected.
+    ///     host.disconnect(peer, DisconnectReason::kicked, "bye", now, 2s);  // delivers what is queued first
+    /// With `deliver_for` update() ends the connection: as soon as the queue is empty and each reliable
+    /// message was acknowledged, or after this time. Until then messages and payloads arrive and payloads are
+    /// sent as before, but send_message() returns not_connected. A later call replaces this one.
+    virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
+                            Duration deliver_for = Duration(0));
     /// Valid also in on_disconnected, if the peer was connected. All zero for an unknown peer.
     const ConnectionStats& stats(PeerId peer) const;
     const EndpointStats& endpoint_stats() const { return stats_; }

@@ -86,8 +86,9 @@ void Host::flush(Time now) {
     }
 }
 
-void Host::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) {
-    Endpoint::disconnect(peer, reason, text, now);
+void Host::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
+                      Duration deliver_for) {
+    Endpoint::disconnect(peer, reason, text, now, deliver_for);
     if (connection_of(peer)) note_end(*at(peer.index()));
 }
 
@@ -97,12 +98,12 @@ const Address& Host::address(PeerId peer) const {
     return connection ? connection->path().address() : kNowhere;
 }
 
-void Host::shut_down(std::string_view text, Time now) {
+void Host::shut_down(std::string_view text, Time now, Duration deliver_for) {
     is_shut_down_ = true;
     shut_down_text_ = text;
     gate_.shut_down();
     for (const std::unique_ptr<Peer>& peer : peers_)
-        if (peer) close(*peer, DisconnectReason::shut_down, text, true, now);
+        if (peer) disconnect(peer->id(), DisconnectReason::shut_down, text, now, deliver_for);
 }
 
 std::uint32_t Host::peer_count() const {

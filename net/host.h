@@ -60,14 +60,15 @@ public:
     void receive(const Address& from, std::span<const std::byte> datagram, Time now) override;
     void update(Time now) override;
     void flush(Time now) override;
-    void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
+    void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
+                    Duration deliver_for = Duration(0)) override;
 
     /// The peer's present proven address; it may change. Valid also in on_disconnected. Empty for an unknown
     /// peer.
     const Address& address(PeerId peer) const;
-    /// Disconnects all peers and refuses new ones. Call update() and flush() until is_idle(), about 0.2 s,
-    /// so that disconnect packets are repeated.
-    void shut_down(std::string_view text, Time now);
+    /// Disconnects all peers, see disconnect(), and refuses new ones. Call update() and flush() until
+    /// is_idle(), about 0.2 s after the end of the last connection, so that disconnect packets are repeated.
+    void shut_down(std::string_view text, Time now, Duration deliver_for = Duration(0));
     /// The number of connected peers. The call takes time in proportion to the highest peer index used so
     /// far.
     std::uint32_t peer_count() const;

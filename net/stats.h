@@ -65,6 +65,10 @@ struct ConnectionStats {
     std::chrono::microseconds queue_delay{0};
     RateLimit rate_limit = RateLimit::application;
 
+    /// At the last update(): time since the last authentic packet. While all is well a packet comes at least
+    /// every ConnectionOptions::keep_alive of the other side (1 s), plus its tick.
+    std::chrono::microseconds silence{0};
+
     std::uint64_t packets_sent = 0, bytes_sent = 0;
     std::uint64_t packets_received = 0, bytes_received = 0;  // authentic packets, neither duplicate nor stale
     std::uint64_t packets_delivered = 0, bytes_delivered = 0;

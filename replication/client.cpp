@@ -143,11 +143,11 @@ void Client::start_clocks() {
     presentation_.start(welcome_->tick_us);
 }
 
-void Client::disconnect(net::Time now) {
+void Client::disconnect(net::Time now, net::Duration deliver_for) {
     target_.reset();
     token_.reset();  // it contains keys
     to_use_.reset();
-    endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
+    endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now, deliver_for);
 }
 
 std::vector<ecs::Entity> Client::mine() const {

@@ -85,8 +85,9 @@ public:
     std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
     /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves. Messages
     /// and events that wait are delivered now. If the handler of a message calls this function, they are
-    /// delivered after the handler.
-    void disconnect(net::Time now);
+    /// delivered after the handler. With `deliver_for` the connection goes on until the server has the
+    /// messages of this client, at most for this time, see net::Endpoint::disconnect().
+    void disconnect(net::Time now, net::Duration deliver_for = net::Duration(0));
 
     /// Pass each datagram from the socket to endpoint().receive().
     net::Client& endpoint() { return endpoint_; }
@@ -107,7 +108,7 @@ public:
         message_.assign(1, static_cast<std::byte>(MessageKind::typed));
         typed_.write(message, message_);
         const net::SendResult result = endpoint_.send_message(endpoint_.server(), how, message_);
-        typed_.stats().not_queued += result != net::SendResult::queued;
+        typed_.stats().not_queued += !net::is_queued(result);
         return result;
     }
     /// Sets the handler of a type of messages. update() calls it, after it has changed the world;

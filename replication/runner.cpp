@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 constexpr net::Duration kPollPeriod = 10ms;  // acks do not wait for the next tick
 constexpr net::Duration kMostCaughtUp = 1s;
 constexpr net::Duration kSettling = 2s;     // most time in which clients get the last tick
+constexpr net::Duration kDelivery = 1s;     // most time in which the other side gets the last messages
 constexpr net::Duration kGoodbyes = 300ms;  // longer than disconnect packets are repeated
 constexpr std::uint16_t kDefaultPort = 40'000;
 
@@ -139,9 +140,10 @@ void ServerRunner::leave() {
     };
     serve(
         now() + kSettling, [&] { return server_->is_settled(); }, [&] { server_->resend(now()); });
-    server_->host().shut_down("the server ends", now());
+    server_->host().shut_down("the server ends", now(), kDelivery);
     serve(
-        now() + kGoodbyes, [&] { return server_->host().is_idle(); }, [&] { server_->poll(now()); });
+        now() + kDelivery + kGoodbyes, [&] { return server_->host().is_idle(); },
+        [&] { server_->poll(now()); });
 }
 
 ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const ClientRunnerOptions& options,
@@ -234,13 +236,14 @@ void ClientRunner::keep_ticket() {
 
 void ClientRunner::leave() {
     if (!error_.empty()) return;
-    client_->disconnect(now());
-    keep_ticket();
-    for (const net::Time end = now() + kGoodbyes; !client_->endpoint().is_idle() && now() < end;) {
+    client_->disconnect(now(), kDelivery);
+    for (const net::Time end = now() + kDelivery + kGoodbyes;
+         !client_->endpoint().is_idle() && now() < end;) {
         update();
         wait_until(end);
         receive_all();
     }
+    keep_ticket();
 }
 
 }  // namespace shoal::replication

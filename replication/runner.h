@@ -67,8 +67,9 @@ public:
 
     /// In each tick calls each_tick(), where the game changes the world, and then Server::tick(). Ends when
     /// each_tick() returns false, or after stop(). At the end it waits until each client has the last tick,
-    /// at most 2 s, and then disconnects all clients. Returns the exit code of the program: 0, or 1 after
-    /// printing error(). After a pause it runs the missed ticks at once, but at most one second of ticks.
+    /// at most 2 s, and the last messages, at most 1 s more, and then disconnects all clients. Returns the
+    /// exit code of the program: 0, or 1 after printing error(). After a pause it runs the missed ticks at
+    /// once, but at most one second of ticks.
     int run(const std::function<bool()>& each_tick = nullptr);
     /// For a game with its own loop, in place of run(): receives datagrams and runs the ticks that are due,
     /// with each_tick() as in run(). Never waits. Call it at least every 20 ms, and leave() at the end.
@@ -100,9 +101,10 @@ public:
     const std::string& error() const { return error_; }
 
     /// Connects. In each frame calls Client::update() and then each_frame(). When each_frame() returns false,
-    /// or after stop(), disconnects and returns 0. If the connection is lost while the player plays, tries to
-    /// come back, see ReconnectOptions; Client::phase() is not Phase::playing meanwhile. If there is an
-    /// error, or the connection ends for good, prints the reason and returns 1.
+    /// or after stop(), disconnects and returns 0, as soon as the server has the last messages, at most 1 s
+    /// later. If the connection is lost while the player plays, tries to come back, see ReconnectOptions;
+    /// Client::phase() is not Phase::playing meanwhile. If there is an error, or the connection ends for
+    /// good, prints the reason and returns 1.
     int run(const std::function<bool()>& each_frame = nullptr);
     /// For a game with its own loop, in place of run(): connects in the first call, receives datagrams, and
     /// calls Client::update(). Never waits. Call it at least every 20 ms, before drawing, and leave() at the

@@ -179,7 +179,7 @@ void Server::set_groups(net::PeerId peer, ViewClasses groups) {
 
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
     const net::SendResult result = host_.send_message(connection(player), how, message_);
-    typed_.stats().not_queued += result != net::SendResult::queued;
+    typed_.stats().not_queued += !net::is_queued(result);
     return result;
 }
 
@@ -189,7 +189,7 @@ std::size_t Server::send_typed(ViewClasses groups, const net::Delivery& how) {
         const Player& to = *players_.find(player);
         if (to.seat.phase() != Phase::playing) return;
         if (groups != to_everyone() && !overlap(groups & to_all_groups(), sender_.groups(to.peer))) return;
-        queued += send_typed(player, how) == net::SendResult::queued;
+        queued += net::is_queued(send_typed(player, how));
     });
     return queued;
 }

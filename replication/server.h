@@ -131,7 +131,7 @@ public:
                      const net::Delivery& how = net::Channel::reliable) {
         std::size_t queued = 0;
         write_typed(message, how);
-        for (const PlayerId player : players) queued += send_typed(player, how) == net::SendResult::queued;
+        for (const PlayerId player : players) queued += net::is_queued(send_typed(player, how));
         return queued;
     }
     /// Sends to the players that play and are in one of these groups, see set_groups(). Returns for how many

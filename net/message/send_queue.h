@@ -89,6 +89,8 @@ public:
     /// Sets the limit of each queue. Queued messages stay, even if they exceed a lower limit.
     void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
 
+    /// Returns true if no message is queued, and each reliable message was acknowledged.
+    bool is_empty() const { return queued_ == 0 && sent_.empty(); }
     /// Queued messages of all weights; each piece of a large message counts as one.
     std::uint32_t queued_count() const { return queued_; }
     std::uint32_t queued_bytes() const { return waiting_bytes_[0] + waiting_bytes_[1] + waiting_bytes_[2]; }

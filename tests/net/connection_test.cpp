@@ -243,10 +243,28 @@ TEST(Connection, SilenceTimesOut) {
     world.down.set_config(broken);
     world.run(9s);
     EXPECT_TRUE(world.server.disconnects.empty());
+    EXPECT_NEAR(double(world.host->stats(world.peer()).silence.count()), 9e6, 1e6);
     world.run(1100ms);
     EXPECT_EQ(world.server.last_reason, DisconnectReason::timed_out);
     EXPECT_EQ(world.player().recorder.last_reason, DisconnectReason::timed_out);
     EXPECT_EQ(world.server.disconnects.size(), 1u);
+    EXPECT_EQ(world.server.last_text, "the server heard nothing from the client for 10.0 s");
+    EXPECT_EQ(world.player().recorder.last_text, "the client heard nothing from the server for 10.0 s");
+}
+
+// Goal: the text says which direction of the path failed, and a game can see it long before.
+TEST(Connection, SilenceSaysWhoHeardNothing) {
+    ConnectedWorld world;
+    world.run(5s);
+    EXPECT_LE(world.host->stats(world.peer()).silence, 1100ms);
+    EXPECT_LE(world.client().stats(world.client().server()).silence, 1100ms);
+    world.up.set_config({.loss = 1});
+    world.run(3s);
+    EXPECT_GE(world.host->stats(world.peer()).silence, 2s);
+    EXPECT_LE(world.client().stats(world.client().server()).silence, 1100ms);
+    world.run(9s);
+    EXPECT_EQ(world.player().recorder.last_reason, DisconnectReason::timed_out);
+    EXPECT_EQ(world.player().recorder.last_text, "the server heard nothing from the client for 10.0 s");
 }
 
 TEST(Connection, IdleConnectionsStayOpenWithFewPackets) {
