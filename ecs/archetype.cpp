@@ -312,6 +312,15 @@ std::span<const Archetype::Pair> Archetype::pairs(ComponentId relation) const {
     return {found.first, found.second};
 }
 
+Archetype::Pair& Archetype::pair(ComponentId relation, Entity target) {
+    const std::pair key(relation, target);
+    const auto at = std::lower_bound(pairs_.begin(), pairs_.end(), key, [](const Pair& a, const auto& b) {
+        return std::pair(a.relation, a.target) < b;
+    });
+    assert(at != pairs_.end() && at->relation == relation && at->target == target);
+    return *at;
+}
+
 const Column* Archetype::find(ComponentId id) const {
     const auto at = std::lower_bound(components_.begin(), components_.end(), id);
     if (at == components_.end() || *at != id) return nullptr;

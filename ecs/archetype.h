@@ -77,6 +77,7 @@ public:
         ComponentId relation;
         Entity target;
         std::uint32_t column;
+        std::uint32_t place = 0;  // for ArchetypeGraph: position in PairTable::Pair::archetypes
     };
 
     /// Requires that `components` is sorted and has no duplicates.
@@ -108,6 +109,9 @@ public:
     std::span<const Pair> pairs() const { return pairs_; }
     /// The pairs of one relation, sorted by target.
     std::span<const Pair> pairs(ComponentId relation) const;
+    /// For ArchetypeGraph, which maintains the places of pairs. Requires that the archetype has the pair.
+    std::span<Pair> pairs() { return pairs_; }
+    Pair& pair(ComponentId relation, Entity target);
 
     /// Makes room for at least `rows` rows in total.
     void reserve(std::uint32_t rows) {
@@ -153,7 +157,7 @@ public:
                              EntityTable& places);
 
     /// The archetypes that a row moves to when it gets (`with`) or loses (`without`) the component. Null
-    /// until ArchetypeGraph first needs them.
+    /// until ArchetypeGraph first needs them. Not for pairs: an archetype may have a step to each of 100,000.
     struct Edge {
         ComponentId id;
         Archetype* with = nullptr;

@@ -22,8 +22,11 @@ Archetype& ArchetypeGraph::of(std::span<const TypeTag* const> pack, std::uint32_
 Archetype& ArchetypeGraph::of(std::span<const ComponentId> sorted) {
     if (Archetype* known = find(sorted)) return *known;
     Archetype& archetype = add(sorted, components_);
-    for (const Archetype::Pair& pair : archetype.pairs())
-        components_.pairs().find(sorted[pair.column])->archetypes.push_back(&archetype);
+    for (Archetype::Pair& pair : archetype.pairs()) {
+        std::vector<Archetype*>& list = components_.pairs().find(sorted[pair.column])->archetypes;
+        pair.place = static_cast<std::uint32_t>(list.size());
+        list.push_back(&archetype);
+    }
     return archetype;
 }
 
@@ -38,6 +41,7 @@ Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> r
     const bool is_added = removed.empty();
     const ComponentId id = is_added ? added[0] : removed[0];
     if (from.has(id) == is_added) return from;
+    if (id.is_pair()) return find_after(from, removed, added);
     Archetype* known = is_added ? from.edge(id).with : from.edge(id).without;
     if (known == nullptr) {  // both archetypes store the edge, so that cut_edges() finds it
         known = &find_after(from, removed, added);
@@ -74,7 +78,8 @@ Archetype& ArchetypeGraph::find_after(Archetype& from, std::span<const Component
 std::vector<Entity> ArchetypeGraph::entities_with(ComponentId pair) const {
     std::vector<Entity> entities;
     for (const Archetype* archetype : components_.pairs().find(pair)->archetypes)
-        entities.insert(entities.end(), archetype->entities().begin(), archetype->entities().end());
+        if (archetype != nullptr)
+            entities.insert(entities.end(), archetype->entities().begin(), archetype->entities().end());
     return entities;
 }
 
@@ -82,7 +87,8 @@ void ArchetypeGraph::free_pairs(std::span<const ComponentId> ids) {
     PairTable& pairs = components_.pairs();
     for (const ComponentId id : ids) {
         const std::vector<Archetype*> doomed = pairs.find(id)->archetypes;
-        for (Archetype* archetype : doomed) free(*archetype);
+        for (Archetype* archetype : doomed)
+            if (archetype != nullptr) free(*archetype);
     }
 }
 
@@ -95,10 +101,16 @@ void ArchetypeGraph::free_empty() {
 }
 
 void ArchetypeGraph::free(Archetype& archetype) {
-    for (const Archetype::Pair& pair : archetype.pairs())
-        std::erase(components_.pairs().find(archetype.components()[pair.column])->archetypes, &archetype);
-    for (const Archetype::Edge& edge : archetype.edges())
-        if (!edge.id.is_pair()) components_[edge.id].last_step = {};
+    for (const Archetype::Pair& pair : archetype.pairs()) {
+        PairTable::Pair& known = *components_.pairs().find(archetype.components()[pair.column]);
+        known.archetypes[pair.place] = nullptr;
+        if (++known.freed <= known.archetypes.size() / 2) continue;
+        known.freed = 0;
+        std::erase(known.archetypes, nullptr);
+        for (std::uint32_t i = 0; i < known.archetypes.size(); ++i)
+            known.archetypes[i]->pair(pair.relation, pair.target).place = i;
+    }
+    for (const Archetype::Edge& edge : archetype.edges()) components_[edge.id].last_step = {};
     ArchetypeList::free(archetype);
 }
 

@@ -136,6 +136,7 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
             hooks_.fire_changed({world_, {&entity, 1}, written.at(row), &written, Removal::component});
         }
     }
+    archetypes_.free_if_rare(from);
 }
 
 /// Calls the remove hooks for each of `ids` that the entity in this row has.
@@ -163,6 +164,7 @@ void Mutator::remove(Entity entity, ComponentId id) {
     Archetype& from = archetypes_[place.archetype];
     fire_removes(from, place.row, {&id, 1});
     move_row(entity, place.row, from, archetypes_.after(from, {&id, 1}, {}));
+    archetypes_.free_if_rare(from);
 }
 
 void Mutator::remove(Entity entity, EntityTable::Place place, const KnownComponent& component) {
@@ -186,6 +188,7 @@ void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
     const World::Deferral deferral(world_);
     fire_removes(from, place.row, ids);
     move_row(entity, place.row, from, archetypes_.after(from, ids, {}));
+    archetypes_.free_if_rare(from);
 }
 
 /// Calls on_destroy hooks, removes the pairs with this target, then calls the remove hooks.

@@ -12,7 +12,7 @@ ComponentId PairTable::id_of(ComponentId relation, Entity target) {
         first_free_ = pairs_[slot].next;
     } else {
         slot = static_cast<std::uint32_t>(pairs_.size());
-        pairs_.push_back({{}, {}, 1, kNone, {}});
+        pairs_.push_back({{}, {}, 1, kNone});
     }
     if (target.index >= first_of_target_.size())
         first_of_target_.resize(target.index + std::size_t{1}, kNone);

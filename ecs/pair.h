@@ -44,7 +44,9 @@ public:
         // Slot of the target's next pair, or kNone; kDead after the target's death. If this slot is free: the
         // next free slot, or kNone.
         std::uint32_t next;
-        std::vector<Archetype*> archetypes;  // archetypes whose entities have the pair
+        // Archetypes whose entities have the pair, the oldest first; null where one was freed.
+        std::vector<Archetype*> archetypes{};
+        std::uint32_t freed = 0;  // number of nulls; at most half of the list
     };
 
     /// The pair's id; adds the pair if it is new. Requires a living target.

@@ -60,10 +60,11 @@ public:
     World& world() const { return world_; }
 
     /// Removes the matches of freed archetypes and checks new archetypes. Returns the number of matches.
-    std::size_t refresh() {
-        if (frees_seen_ != world_.archetypes_.free_count()) forget_freed();
-        if (seen_ != world_.archetypes_.last_serial()) match_new();
-        return matches_.size();
+    std::size_t refresh() { return refresh(world_.archetypes_.free_count() != frees_seen_); }
+    /// As refresh(), but keeps some matches of freed archetypes: the cost of a free does not grow with their
+    /// number. Only for find().
+    std::size_t refresh_some() {
+        return refresh(world_.archetypes_.free_count() - frees_seen_ > matches_.size());
     }
 
     Match match(std::size_t index) const {
@@ -73,7 +74,7 @@ public:
     /// Index of the archetype's match; the number of matches if it has none.
     std::size_t find(const Archetype& archetype) const;
 
-    /// Archetypes whose entities have the pair of the term's relation and `target`.
+    /// Archetypes whose entities have the pair of the term's relation and `target`; some may be null.
     std::span<Archetype* const> archetypes_of(std::size_t term, Entity target) const;
 
     std::span<const Archetype::Pair> pairs(const Match& match, std::size_t term) const {
@@ -106,6 +107,11 @@ public:
                       const WrittenRows* written);
 
 private:
+    std::size_t refresh(bool must_forget) {
+        if (must_forget) forget_freed();
+        if (seen_ != world_.archetypes_.last_serial()) match_new();
+        return matches_.size();
+    }
     void match_new();
     void forget_freed();
 
@@ -243,7 +249,7 @@ public:
         static_assert((std::is_same_v<Terms, Pair<R>> || ...), "needs a Pair<R> term");
         static_assert(!kUses(QueryCore::Use::changed), "changed since when? use each_since");
         const World::Deferral deferral(core_.world());
-        core_.refresh();
+        core_.refresh_some();
         constexpr std::size_t term = [] {
             const bool is_it[] = {std::is_same_v<Terms, Pair<R>>...};
             std::size_t at = 0;
@@ -251,8 +257,9 @@ public:
             return at;
         }();
         for (const Archetype* archetype : core_.archetypes_of(term, target)) {
+            if (archetype == nullptr) continue;
             const std::size_t m = core_.find(*archetype);
-            if (m < core_.refresh()) visit_match(fn, core_.match(m), 0);
+            if (m < core_.refresh_some()) visit_match(fn, core_.match(m), 0);
         }
     }
 

@@ -370,8 +370,7 @@ bool World::is_consistent(const Archetype& archetype) const {
         const ComponentId id = archetype.components()[pair.column];
         const PairTable::Pair* known = components_.pairs().find(id);
         if (!is_alive(pair.target) || known == nullptr || known->target != pair.target) return false;
-        if (std::find(known->archetypes.begin(), known->archetypes.end(), &archetype) ==
-            known->archetypes.end())
+        if (pair.place >= known->archetypes.size() || known->archetypes[pair.place] != &archetype)
             return false;
     }
     for (std::uint32_t row = 0; row < archetype.size(); ++row) {

@@ -56,7 +56,7 @@ public:
         using Archetypes = std::span<Archetype* const>;
         Iterator(Archetypes::iterator at, Archetypes::iterator end) : at_(at), end_(end) { skip(); }
         void skip() {
-            for (; at_ != end_ && row_ == (*at_)->size(); ++at_) row_ = 0;
+            for (; at_ != end_ && (*at_ == nullptr || row_ == (*at_)->size()); ++at_) row_ = 0;
         }
 
         Archetypes::iterator at_, end_;
@@ -69,7 +69,7 @@ public:
 
     std::uint32_t size() const {
         std::uint32_t count = 0;
-        for (const Archetype* archetype : archetypes_) count += archetype->size();
+        for (const Archetype* archetype : archetypes_) count += archetype != nullptr ? archetype->size() : 0;
         return count;
     }
 

@@ -612,3 +612,79 @@ TEST(Pair, MistakesAreHarmless) {
     EXPECT_EQ(world.components()[ComponentId{}].name, "");
 }
 #endif
+
+// Goal: targets may be destroyed in any order, whatever graph their pairs form; archetypes do not multiply.
+// Method: each graph is built and destroyed in three orders. If a destruction cost as much as there are
+// targets,
+//   each graph would take seconds.
+TEST(Pair, GraphsOfPairsAreDestroyedInAnyOrder) {
+    constexpr std::uint32_t kEntities = 20'000, kColumns = 100;
+    struct Graph {
+        const char* name;
+        std::function<void(World&, const Entities&)> link;
+    };
+    const Graph graphs[] = {
+        {"targets with a source each",
+         [](World& world, const Entities& all) {
+             for (std::size_t i = 0; i + 1 < all.size(); i += 2) world.add(all[i + 1], to<Follows>(all[i]));
+         }},
+        {"the same with a common target",
+         [](World& world, const Entities& all) {
+             for (std::size_t i = 1; i + 1 < all.size(); i += 2)
+                 world.set(all[i], to<Likes>(all[0]), Likes{}), world.add(all[i], to<Follows>(all[i + 1]));
+         }},
+        {"a chain",
+         [](World& world, const Entities& all) {
+             for (std::size_t i = 1; i < all.size(); ++i) world.add(all[i], to<Knows>(all[i - 1]));
+         }},
+        {"a grid",
+         [](World& world, const Entities& all) {
+             for (std::size_t i = 0; i < all.size(); ++i)
+                 for (const std::size_t near : {i + 1, i + kColumns, i - 1, i - kColumns})
+                     if (near < all.size()) world.add(all[i], to<Knows>(all[near]));
+         }},
+        {"sources with many targets",
+         [](World& world, const Entities& all) {
+             for (std::size_t i = 0; i < all.size(); ++i)
+                 world.add(all[i % 500], to<Knows>(all[i])), world.add(all[i], to<Likes>(all[i * 7 % 500]));
+         }},
+    };
+    for (const Graph& graph : graphs)
+        for (const int order : {0, 1, 2}) {
+            SCOPED_TRACE(testing::Message() << graph.name << ", order " << order);
+            World world;
+            Query<const Health, Pair<Likes>> likes(world);
+            Entities all = world.spawn_n(kEntities, Health{});
+            graph.link(world, all);
+            EXPECT_TRUE(world.is_consistent());
+            EXPECT_LT(world.archetype_count(), 4 * kEntities + 100);
+            if (order == 1) std::reverse(all.begin(), all.end());
+            for (std::size_t i = 0; order == 2 && i < all.size(); ++i)
+                std::swap(all[i], all[i * 7919 % all.size()]);
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                world.destroy(all[i]);
+                if (i + 1 < all.size()) likes.each_to<Likes>(all[i + 1], [](const Health&, const auto&) {});
+                if (i % 5'000 == 0) {
+                    ASSERT_TRUE(world.is_consistent());
+                }
+            }
+            EXPECT_EQ(world.size(), 0u);
+            EXPECT_LE(world.archetype_count(), 2u);
+            EXPECT_EQ(likes.count(), 0u);
+        }
+}
+
+// An entity with n targets would leave n archetypes with n / 2 columns behind.
+TEST(Pair, AnEntityWithManyTargetsLeavesFewArchetypes) {
+    World world;
+    const Entity source = world.spawn(Health{});
+    const Entities targets = world.spawn_n(300, Position{});
+    for (const Entity target : targets) world.add(source, to<Likes>(target));
+    EXPECT_EQ(world.targets<Likes>(source).size(), 300u);
+    EXPECT_LT(world.archetype_count(), 20u);
+    for (std::size_t i = 0; i < 100; ++i) world.remove(source, to<Likes>(targets[i]));
+    for (std::size_t i = 100; i < 200; ++i) world.destroy(targets[i]);
+    EXPECT_EQ(world.targets<Likes>(source).size(), 100u);
+    EXPECT_LT(world.archetype_count(), 20u);
+    EXPECT_TRUE(world.is_consistent());
+}
