@@ -1,6 +1,7 @@
 #include "archetype.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <memory>
@@ -134,7 +135,7 @@ inline void Column::destroy(std::uint32_t row) {
     if (!is_plain_ && type_->destroy != nullptr) type_->destroy(at(row));
 }
 
-void Column::grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity) {
+void Column::reallocate(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity) {
     constexpr std::size_t kStamp = sizeof(std::uint64_t);
     const std::size_t stamps_at = (offset(capacity) + kStamp - 1) / kStamp * kStamp;
     const std::align_val_t align{std::max<std::size_t>(type_->align, kStamp)};
@@ -143,8 +144,9 @@ void Column::grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t 
     for (std::uint32_t row = 0; !is_plain_ && row < rows; ++row)
         relocate_value(data_ + offset(row), memory + offset(row));
     auto* stamps = reinterpret_cast<std::uint64_t*>(memory + stamps_at);
-    std::uninitialized_fill_n(std::uninitialized_copy_n(stamps_, block_count(old_capacity), stamps),
-                              block_count(capacity) - block_count(old_capacity), std::uint64_t{0});
+    const std::size_t kept = block_count(std::min(old_capacity, capacity));
+    std::uninitialized_fill_n(std::uninitialized_copy_n(stamps_, kept, stamps), block_count(capacity) - kept,
+                              std::uint64_t{0});
     free();
     data_ = size_ != 0 ? memory : nullptr;
     stamps_ = stamps;
@@ -329,15 +331,24 @@ const Column* Archetype::find(ComponentId id) const {
 
 /// Grows to at least `rows` rows, and to at least twice the capacity.
 void Archetype::grow(std::uint32_t rows) {
-    const std::uint32_t capacity = std::max({rows, capacity_ * 2, kFirstCapacity});
-    for (Column& column : columns_) column.grow(size(), capacity_, capacity);
+    reallocate(std::max({rows, capacity_ * 2, kFirstCapacity}));
+}
+
+void Archetype::shrink() {
+    const std::uint32_t capacity = std::max(size_, kFirstCapacity);
+    if (capacity < capacity_) reallocate(capacity);
+}
+
+void Archetype::reallocate(std::uint32_t capacity) {
+    for (Column& column : columns_) column.reallocate(size(), capacity_, capacity);
     const std::size_t blocks = block_count(capacity);
     auto* entities =
         static_cast<Entity*>(::operator new(capacity * sizeof(Entity) + blocks * sizeof(std::uint64_t)));
     auto* arrivals = reinterpret_cast<std::uint64_t*>(entities + capacity);
     std::uninitialized_copy_n(entities_, size_, entities);
-    std::uninitialized_fill(std::uninitialized_copy_n(arrivals_, block_count(capacity_), arrivals),
-                            arrivals + blocks, std::uint64_t{0});
+    std::uninitialized_fill(
+        std::uninitialized_copy_n(arrivals_, block_count(std::min(capacity_, capacity)), arrivals),
+        arrivals + blocks, std::uint64_t{0});
     ::operator delete(std::exchange(entities_, entities));
     arrivals_ = arrivals;
     capacity_ = capacity;
@@ -355,7 +366,7 @@ Archetype* ArchetypeList::find(std::span<const ComponentId> components) const {
 
 Archetype& ArchetypeList::add(std::span<const ComponentId> components, ComponentTable& table) {
     assert(find(components) == nullptr);
-    if (size_ >= buckets_.size()) rehash();
+    if (size_ >= buckets_.size()) rehash(std::max<std::size_t>(16, buckets_.size() * 2));
     auto index = static_cast<std::uint32_t>(slots_.size());
     if (free_slots_.empty()) {
         slots_.push_back(nullptr);
@@ -412,8 +423,18 @@ void ArchetypeList::clear() {
     for (Archetype* archetype : doomed) delete archetype;
 }
 
-void ArchetypeList::rehash() {
-    std::vector<Archetype*>(std::max<std::size_t>(16, buckets_.size() * 2)).swap(buckets_);
+void ArchetypeList::shrink() {
+    while (slots_.back() == nullptr) slots_.pop_back();
+    slots_.shrink_to_fit();
+    std::erase_if(free_slots_, [&](std::uint32_t slot) { return slot >= slots_.size(); });
+    free_slots_.shrink_to_fit();
+    rehash(std::bit_ceil(std::max(16u, size_ + 1)));
+    for (Archetype* archetype : slots_)
+        if (archetype != nullptr) archetype->shrink();
+}
+
+void ArchetypeList::rehash(std::size_t buckets) {
+    std::vector<Archetype*>(buckets).swap(buckets_);
     for (Archetype* archetype : slots_) {
         if (archetype == nullptr) continue;
         Archetype*& bucket = buckets_[bucket_of(archetype->hash_)];

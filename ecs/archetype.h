@@ -58,7 +58,7 @@ private:
     void close_gap_small(std::uint32_t last, std::uint32_t row);
     void shift_small(std::uint32_t row, std::uint32_t last, std::byte* to);
     void destroy(std::uint32_t row);
-    void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
+    void reallocate(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
     void free();
 
     std::byte* data_ = nullptr;        // the stamps follow the rows in the same allocation
@@ -99,6 +99,7 @@ public:
     const Column& column(std::uint32_t column) const { return columns_[column]; }
     std::uint32_t column_count() const { return static_cast<std::uint32_t>(columns_.size()); }
     std::span<const Column> columns() const { return columns_; }
+    std::span<Column> columns() { return columns_; }
 
     /// The column of a component; null if the archetype lacks it.
     const Column* find(ComponentId id) const;
@@ -117,6 +118,9 @@ public:
     void reserve(std::uint32_t rows) {
         if (rows > capacity_) grow(rows);
     }
+    void reserve_more(std::uint32_t rows) { reserve(size_ + rows); }
+    /// Frees memory that the present rows do not need.
+    void shrink();
 
     /// Adds a last row, stamps its block with `tick`, and returns it. The caller must construct all values of
     /// the row.
@@ -181,6 +185,7 @@ private:
                            std::uint64_t tick, EntityTable& places);
     Edge& find_edge(ComponentId id);
     void grow(std::uint32_t rows);
+    void reallocate(std::uint32_t capacity);
     Entity close_gap(std::uint32_t row);
 
     std::vector<Column> columns_;
@@ -220,6 +225,9 @@ public:
     /// Destroys an archetype. Requires that it has no rows.
     void free(Archetype& archetype);
 
+    /// Frees memory that the present archetypes do not need.
+    void shrink();
+
     /// Destroys all archetypes with their rows. Destructors of components find an empty list.
     void clear();
 
@@ -245,7 +253,7 @@ public:
 
 private:
     static void forget_columns(Archetype& archetype);
-    void rehash();
+    void rehash(std::size_t buckets);
     std::size_t bucket_of(std::uint64_t hash) const {
         return static_cast<std::size_t>(hash) & (buckets_.size() - 1);
     }

@@ -15,11 +15,19 @@ constexpr std::size_t kChunkBytes = 16 * 1024;
 
 CommandQueue::~CommandQueue() {
     while (!empty()) finish(pop());
+    shrink();
+}
+
+void CommandQueue::shrink() {
+    assert(empty());
     for (const Chunk& chunk : chunks_) ::operator delete(chunk.data);
+    std::vector<Chunk>().swap(chunks_);
+    std::vector<Command>().swap(commands_);
+    std::vector<std::uint32_t>().swap(newest_);
 }
 
 void CommandQueue::push(Kind kind, Entity entity, std::span<const ComponentId> components,
-                        std::span<void* const> values) {
+                        std::span<void* const> values, bool copies) {
     assert(values.empty() || values.size() == components.size());
     const std::size_t count = components.size();
     auto* ids = static_cast<ComponentId*>(allocate(count * sizeof(ComponentId), alignof(ComponentId)));
@@ -30,7 +38,7 @@ void CommandQueue::push(Kind kind, Entity entity, std::span<const ComponentId> c
         kept[i] = nullptr;
         if (type.is_tag() || values[i] == nullptr) continue;
         kept[i] = allocate(type.size, type.align);
-        type.construct(kept[i], values[i]);
+        copies ? type.construct_copy(kept[i], values[i]) : type.construct(kept[i], values[i]);
     }
     if (entity.index >= newest_.size()) newest_.resize(entity.index + std::size_t{1});
     std::uint32_t& newest = newest_[entity.index];

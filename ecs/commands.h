@@ -45,9 +45,9 @@ public:
     bool empty() const { return size_ == 0; }
     std::size_t size() const { return size_; }
 
-    /// Adds a command for one entity. Moves from the values; a null value stays null.
+    /// Adds a command for one entity. Moves from the values, or copies them; a null value stays null.
     void push(Kind kind, Entity entity, std::span<const ComponentId> components,
-              std::span<void* const> values);
+              std::span<void* const> values, bool copies = false);
     /// Adds a command for several entities, perhaps none. Copies their handles.
     void push_entities(Kind kind, std::span<const Entity> entities, ComponentId component);
 
@@ -71,6 +71,9 @@ public:
 
     /// Destroys the values of a popped command, whether moved from or not.
     void finish(const Command& command);
+
+    /// Frees the memory. Requires that the queue is empty.
+    void shrink();
 
 private:
     bool excludes(ComponentId got, ComponentId lost) const;

@@ -16,6 +16,14 @@ void ComponentType::construct(void* to, void* from) const {
     }
 }
 
+void ComponentType::construct_copy(void* to, const void* from) const {
+    if (copy == nullptr) {
+        std::memcpy(to, from, size);
+    } else {
+        copy(to, from);
+    }
+}
+
 void ComponentType::overwrite(void* to, void* from) const {
     if (to == from) return;
     if (destroy != nullptr) destroy(to);
@@ -57,6 +65,12 @@ void AddressMap::insert(const void* address, std::uint32_t hash, std::uint32_t n
     ++count_;
 }
 
+void AddressMap::insert_all(const AddressMap& other) {
+    for (const Entry& entry : other.entries_)
+        if (entry.address != nullptr && find(entry.address, entry.hash) == kAbsent)
+            insert(entry.address, entry.hash, entry.number);
+}
+
 /// Owns the string that `name` refers to.
 struct ComponentTable::Kept : KnownComponent {
     std::string own_name;
@@ -85,10 +99,35 @@ ComponentId ComponentTable::add(const ComponentType& type) {
     return owner->id;
 }
 
+bool ComponentTable::register_as(const ComponentTable& other) {
+    for (std::uint32_t i = 0; i < (std::min)(size(), other.size()); ++i) {
+        const ComponentType &ours = *types_[i], &theirs = *other.types_[i];
+        if (ours.name != theirs.name || ours.size != theirs.size || ours.align != theirs.align ||
+            ours.relation != theirs.relation)
+            return false;
+    }
+    const std::uint32_t known = size();
+    for (std::uint32_t i = known; i < other.size(); ++i) add(*other.types_[i]);
+    for (std::uint32_t i = 0; i < known && i < other.size(); ++i)
+        if (types_[i]->copy == nullptr) types_[i]->copy = other.types_[i]->copy;
+    for (const Named& named : other.named_)
+        if (named.id.value >= known) named_.push_back(named);
+    ids_.insert_all(other.ids_);
+    return true;
+}
+
+void ComponentTable::shrink(std::uint32_t archetypes) {
+    for (KnownComponent* type : types_) {
+        type->columns.resize((std::min)(type->columns.size(), std::size_t{archetypes}));
+        type->columns.shrink_to_fit();
+        type->column_count = static_cast<std::uint32_t>(type->columns.size());
+    }
+}
+
 KnownComponent& ComponentTable::known_slow(const TypeTag& tag) {
     ComponentId id = find_slow(tag).id;
     if (!id) {
-        id = add(ComponentType{tag.name, tag.size, tag.align, tag.move, tag.destroy, tag.relation});
+        id = add(ComponentType{tag.name, tag.size, tag.align, tag.move, tag.destroy, nullptr, tag.relation});
         if (tag.is_shared) named_.push_back({&tag, id});
     }
     KnownComponent& component = *types_[id.value];

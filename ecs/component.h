@@ -49,11 +49,18 @@ struct ComponentType {
     void (*move)(void* to, void* from) = nullptr;
     /// Destroys a value. Null: values need no destruction. If `destroy` is set, `move` must be set too.
     void (*destroy)(void* value) = nullptr;
+    /// Constructs a copy at `to` of the value at `from`. Null: memcpy if `move` is null too; else values
+    /// cannot be copied. See World::copyable().
+    void (*copy)(void* to, const void* from) = nullptr;
     /// If not none, the component is a relation: entities have it only in pairs, see World::pair_id().
     RelationTraits relation = RelationTraits::none;
 
     /// Constructs a value in uninitialised memory by moving from `from`. Not for tags.
     void construct(void* to, void* from) const;
+
+    /// As construct(), but copies. Requires is_copyable().
+    void construct_copy(void* to, const void* from) const;
+    bool is_copyable() const { return is_tag() || move == nullptr || copy != nullptr; }
 
     /// Replaces the value at `to` by moving from `from`. Does nothing if `to` == `from`. Not for tags.
     void overwrite(void* to, void* from) const;
@@ -220,7 +227,7 @@ constexpr TypeTag make_type_tag() {
                     name.find("<unnamed") == name.npos;
     tag.size = std::is_empty_v<T> ? 0 : static_cast<std::uint32_t>(sizeof(T));
     tag.align = static_cast<std::uint32_t>(alignof(T));
-    if (!std::is_trivially_copyable_v<T>)
+    if (!std::is_trivially_copyable_v<T> || !std::is_copy_constructible_v<T>)
         tag.move = [](void* to, void* from) { ::new (to) T(std::move(*static_cast<T*>(from))); };
     if (!std::is_trivially_destructible_v<T>) tag.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
     if constexpr (Relation<T>) tag.relation = T::relation;
@@ -300,6 +307,9 @@ public:
     /// Requires that the address is absent.
     void insert(const void* address, std::uint32_t hash, std::uint32_t number);
 
+    /// Inserts the addresses of `other` that are absent here.
+    void insert_all(const AddressMap& other);
+
 private:
     struct Entry {
         const void* address = nullptr;
@@ -321,6 +331,13 @@ public:
     ComponentTable& operator=(const ComponentTable&) = delete;
 
     ComponentId add(const ComponentType& type);
+
+    /// Registers the types that only `other` has, under the same ids. Returns false and does nothing if an id
+    /// names different types in both tables.
+    bool register_as(const ComponentTable& other);
+
+    /// Frees memory for archetypes whose index is not less than `archetypes`.
+    void shrink(std::uint32_t archetypes);
 
     /// The type's component; registers the type on the first call. A type that another shared library
     /// registered is found by name.

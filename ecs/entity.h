@@ -47,6 +47,9 @@ public:
         if (needed > slots_.capacity()) slots_.reserve(needed > twice ? needed : twice);
     }
 
+    /// Frees the memory reserved for further entities.
+    void shrink() { slots_.shrink_to_fit(); }
+
     /// Makes the entity's handles stale. Requires is_alive(entity). An index whose generations are used up is
     /// never used again.
     void release(Entity entity) {

@@ -54,6 +54,8 @@ public:
 
     /// Begins or ends a delay; delays may overlap. Add and change events are queued until the last one ends.
     void delay(World& world, bool begins);
+    /// Frees the memory of earlier delays. Requires that there is none now.
+    void shrink() { delayed_.shrink(); }
     bool is_delaying() const { return delays_ != 0; }
 
     /// Calls the hooks for all events that were queued because of a delay.

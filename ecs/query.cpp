@@ -20,8 +20,8 @@ bool is_required(QueryCore::Use use) {
 
 }  // namespace
 
-QueryCore::QueryCore(World& world, std::span<const Term> terms)
-    : world_(world), terms_(terms.begin(), terms.end()) {
+QueryCore::QueryCore(World& world, std::span<const Term> terms, bool is_const)
+    : world_(world), is_const_(is_const), terms_(terms.begin(), terms.end()) {
     for (std::uint32_t term = 0; term < terms_.size(); ++term)
         if (writes(terms_[term].use)) writes_.push_back(term);
     std::sort(writes_.begin(), writes_.end(),
@@ -88,6 +88,8 @@ std::span<Archetype* const> QueryCore::archetypes_of(std::size_t term, Entity ta
 }
 
 void QueryCore::destroy_all() {
+    assert(!is_const_);
+    if (is_const_) return;
     std::vector<Entity> doomed;
     for (std::size_t m = 0; m < refresh(); ++m) {
         const auto entities = matches_[m].archetype->entities();
@@ -103,8 +105,7 @@ bool QueryCore::has_change_hooks(const Match& match) const {
     });
 }
 
-void QueryCore::mark_all(const Match& match) {
-    const std::uint32_t rows = match.archetype->size();
+void QueryCore::mark_all(const Match& match, std::uint32_t rows) {
     for (const std::uint32_t term : writes_) {
         Column* const column = match.columns[term];
         for (std::uint32_t first = 0; column != nullptr && first < rows; first += kBlockRows)

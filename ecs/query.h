@@ -2,6 +2,7 @@
 // Loops over all entities with certain components. Includes world.h.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -55,7 +56,8 @@ public:
     /// One bit per row of a block: whether the row was written.
     using WrittenRows = std::array<std::uint64_t, kBlockRows / 64>;
 
-    QueryCore(World& world, std::span<const Term> terms);
+    /// `is_const`: destroy_all() is not allowed.
+    QueryCore(World& world, std::span<const Term> terms, bool is_const = false);
 
     World& world() const { return world_; }
 
@@ -96,9 +98,9 @@ public:
     }
     /// Returns whether any component that the query writes in this archetype has change hooks.
     bool has_change_hooks(const Match& match) const;
-    /// Stamps all blocks for the terms that write, and calls the change hooks. Requires that the query has no
-    /// write_some term.
-    void mark_all(const Match& match);
+    /// Stamps the blocks of the first `rows` rows for the terms that write, and calls the change hooks.
+    /// Requires that the query has no write_some term.
+    void mark_all(const Match& match, std::uint32_t rows);
     static bool any(const WrittenRows& rows);
 
     /// Calls the change hooks for the rows of a block that were written, component by component. `written`
@@ -116,6 +118,7 @@ private:
     void forget_freed();
 
     World& world_;
+    bool is_const_;
     std::vector<Term> terms_;
     std::vector<std::uint32_t> writes_;  // indices of the terms that write, sorted by component id
 
@@ -229,13 +232,16 @@ class Query {
         return terms;
     }();
     static constexpr bool kUses(QueryCore::Use use) { return ((Fetch<Terms>::kUse == use) || ...); }
+    static constexpr bool kWrites = kUses(QueryCore::Use::write) || kUses(QueryCore::Use::write_some) ||
+                                    kUses(QueryCore::Use::optional_write);
 
 public:
-    explicit Query(World& world)
-        : core_(world, std::array<QueryCore::Term, kTerms>{
-                           QueryCore::Term{world.component<Type<Terms>>(), Fetch<Terms>::kUse}...}) {}
+    explicit Query(World& world) : Query(world, false) {}
+    /// For a query that only reads. It adds its types to the world and defers it, which no reader notices.
+    explicit Query(const World& world) requires(!kWrites) : Query(const_cast<World&>(world), true) {}
 
-    /// Calls fn for each entity that matches. Structural changes are queued meanwhile.
+    /// Calls fn for each entity that matches. If fn returns a bool, false ends the loop. Returns whether the
+    /// loop was not ended. Structural changes are queued meanwhile.
     template <class Fn>
     void each(Fn&& fn) {
         static_assert(!kUses(QueryCore::Use::changed), "changed since when? use each_since");
@@ -259,11 +265,12 @@ public:
         for (const Archetype* archetype : core_.archetypes_of(term, target)) {
             if (archetype == nullptr) continue;
             const std::size_t m = core_.find(*archetype);
-            if (m < core_.refresh_some()) visit_match(fn, core_.match(m), 0);
+            if (m < core_.refresh_some() && !visit_match(fn, core_.match(m), 0)) return;
         }
     }
 
-    /// Destroys all entities that match. For Changed<T>, an entity matches if it has T.
+    /// Destroys all entities that match. For Changed<T>, an entity matches if it has T. Requires that the
+    /// query was made with a World that is not const.
     void destroy_all() { core_.destroy_all(); }
 
     /// Visits all rows of each block whose stamp for any Changed term is later than `tick`: every row that
@@ -284,6 +291,12 @@ public:
     }
 
 private:
+    Query(World& world, bool is_const)
+        : core_(world,
+                std::array<QueryCore::Term, kTerms>{
+                    QueryCore::Term{world.component<Type<Terms>>(), Fetch<Terms>::kUse}...},
+                is_const) {}
+
     template <class Term>
     Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term, std::uint32_t first,
                       QueryCore::WrittenRows& written) const {
@@ -301,12 +314,22 @@ private:
         }
     }
 
+    /// Returns the number of rows visited, and sets `is_ended` if `fn` returned false for the last one.
     /// `fetches` are passed by value to rule out aliasing with what `fn` writes.
     template <class Fn, class... Fetches>
-    static void visit_rows(Fn& fn, const Entity* entities, std::uint32_t count, Fetches... fetches) {
+    static std::uint32_t visit_rows(Fn& fn, bool& is_ended, const Entity* entities, std::uint32_t count,
+                                    Fetches... fetches) {
         for (std::uint32_t row = 0; row < count; ++row) {
-            if constexpr (requires { fn(entities[row], fetches.at(row)...); }) {
+            if constexpr (requires {
+                              { fn(entities[row], fetches.at(row)...) } -> std::same_as<bool>;
+                          }) {
+                if (is_ended = !fn(entities[row], fetches.at(row)...); is_ended) return row + 1;
+            } else if constexpr (requires { fn(entities[row], fetches.at(row)...); }) {
                 fn(entities[row], fetches.at(row)...);
+            } else if constexpr (requires {
+                                     { fn(fetches.at(row)...) } -> std::same_as<bool>;
+                                 }) {
+                if (is_ended = !fn(fetches.at(row)...); is_ended) return row + 1;
             } else if constexpr (requires { fn(fetches.at(row)...); }) {
                 fn(fetches.at(row)...);
             } else {
@@ -314,22 +337,28 @@ private:
                               "one argument per term, filters left out; may take Entity first");
             }
         }
+        return count;
     }
 
     /// Visits `count` rows from `first`: one block, or all rows of a match.
     template <class Fn, class... Arguments, std::size_t... I>
-    void visit_blocks(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
+    bool visit_blocks(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
                       List<Arguments...>, std::index_sequence<I...>) {
         QueryCore::WrittenRows written[kTerms];  // set by Mut terms
         if constexpr (kUses(QueryCore::Use::write_some))
             for (auto& rows : written) rows.fill(0);
-        visit_rows(fn, match.archetype->entities().data() + first, count,
-                   fetch<Arguments>(match, kArgumentTerms[I], first, written[kArgumentTerms[I]])...);
-        if (count > kBlockRows) return core_.mark_all(match);
+        bool is_ended = false;
+        count = visit_rows(fn, is_ended, match.archetype->entities().data() + first, count,
+                           fetch<Arguments>(match, kArgumentTerms[I], first, written[kArgumentTerms[I]])...);
+        if (count > kBlockRows) {
+            core_.mark_all(match, count);
+            return !is_ended;
+        }
         std::size_t term = 0;
         bool is_hooked = false;
         ((is_hooked |= mark<Fetch<Terms>::kUse>(match, term, first, written[term]), ++term), ...);
         if (is_hooked) core_.report_block(match, first, count, written);
+        return !is_ended;
     }
 
     template <QueryCore::Use use>
@@ -348,11 +377,12 @@ private:
     void visit(Fn& fn, std::uint64_t since) {
         const World::Deferral deferral(core_.world());
         const std::size_t matches = core_.refresh();
-        for (std::size_t m = 0; m < matches; ++m) visit_match(fn, core_.match(m), since);
+        for (std::size_t m = 0; m < matches; ++m)
+            if (!visit_match(fn, core_.match(m), since)) return;
     }
 
     template <class Fn>
-    void visit_match(Fn& fn, const QueryCore::Match& match, std::uint64_t since) {
+    bool visit_match(Fn& fn, const QueryCore::Match& match, std::uint64_t since) {
         using Arguments = typename Arguments<List<>, Terms...>::Type;
         const std::uint32_t rows = match.archetype->size();
         std::uint32_t step = kBlockRows;
@@ -363,9 +393,11 @@ private:
         for (std::uint32_t first = 0; first < rows; first += step) {
             if constexpr (kUses(QueryCore::Use::changed))
                 if (!core_.is_changed(match, first / kBlockRows, since)) continue;
-            visit_blocks(fn, match, first, rows - first < step ? rows - first : step, Arguments{},
-                         std::make_index_sequence<kArguments>{});
+            if (!visit_blocks(fn, match, first, rows - first < step ? rows - first : step, Arguments{},
+                              std::make_index_sequence<kArguments>{}))
+                return false;
         }
+        return true;
     }
 
     QueryCore core_;

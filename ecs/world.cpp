@@ -116,6 +116,58 @@ void World::free_empty_archetypes() {
     archetypes_.free_empty();
 }
 
+void World::shrink_to_fit() {
+    free_empty_archetypes();
+    archetypes_.shrink();
+    entities_.shrink();
+    components_.shrink(archetypes_.index_count());
+    commands_.shrink();
+    hooks_.shrink();
+}
+
+Entity World::clone(Entity entity) {
+    const EntityTable::Place place = entities_.place(entity);
+    if (!place.has_row()) return {};
+    const Deferral deferral(*this);  // the queue owns the copies until the entity gets its row
+    std::vector<ComponentId> ids;
+    std::vector<void*> values;
+    for (Column& column : archetypes_[place.archetype].columns()) {
+        if (!column.type().is_copyable()) continue;
+        ids.push_back(column.id());
+        values.push_back(column.at(place.row));
+    }
+    const Entity copy = entities_.take();
+    commands_.push(CommandQueue::Kind::spawn, copy, ids, values, true);
+    return copy;
+}
+
+bool World::copy_from(const World& other) {
+    assert(this != &other && !is_deferring() && !other.is_deferring());
+    if (!components_.register_as(other.components_)) return false;
+    clear();
+    const DelayHooks delay(*this);
+    entities_ = other.entities_;  // with places in archetypes of `other`, until each gets a row here
+    singletons_ = other.singletons_;
+    other.each_archetype([&](const Archetype& from) {
+        std::vector<ComponentId> ids;
+        std::vector<const Column*> columns;
+        for (const Column& column : from.columns()) {
+            if (!column.type().is_copyable()) continue;
+            columns.push_back(&column);
+            ids.push_back(column.target() ? pair_id(column.hook_id(), column.target()) : column.id());
+        }
+        Archetype& to = archetypes_.after(archetypes_[0], {}, ids);
+        const std::uint32_t first = to.size();
+        to.reserve(first + from.size());
+        for (const Entity entity : from.entities()) mutator_.append(entity, to, tick_);
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            for (std::uint32_t row = 0; columns[i]->has_values() && row < from.size(); ++row)
+                columns[i]->type().construct_copy(to.find(ids[i])->at(first + row), columns[i]->at(row));
+        mutator_.complete_spawn(to, first, from.size());
+    });
+    return true;
+}
+
 void World::set_id(Entity entity, ComponentId id, void* value) {
     if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
@@ -211,7 +263,7 @@ ComponentId World::pair_id(ComponentId relation, Entity target) {
     return components_.pairs().id_of(relation, target);
 }
 
-Sources World::sources_of(ComponentId pair) {
+Sources World::sources_of(ComponentId pair) const {
     const PairTable::Pair* known = components_.pairs().find(pair);
     if (known == nullptr) return {*this, {}};
     return {*this, known->archetypes};

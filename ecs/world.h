@@ -90,6 +90,36 @@ public:
     /// Destroys every entity that is alive at the call.
     void clear();
 
+    /// Lets clone() and copy_from() copy these components, which are not trivially copyable.
+    template <class... Ts>
+    requires(std::is_copy_constructible_v<Ts>&&...) void copyable() {
+        ((components_.known(type_tag<Ts>).copy =
+              [](void* to, const void* from) { ::new (to) Ts(*static_cast<const Ts*>(from)); }),
+         ...);
+    }
+
+    /// Creates an entity with copies of the entity's components, pairs included. Leaves out components that
+    /// are neither trivially copyable nor copyable<T>(), nor have a ComponentType::copy. Returns null if the
+    /// entity is dead or its spawn is queued.
+    Entity clone(Entity entity);
+
+    /// Makes this world hold the same entities as `other`: the same handles and singletons, and copies of all
+    /// components that clone() would copy. Calls clear() first, and the add hooks at last; so an entity of
+    /// both worlds is in both lists of a ChangeCollector. Returns false and does nothing if an id names
+    /// different components in the two worlds. Requires that neither world is deferred.
+    bool copy_from(const World& other);
+
+    /// Makes room for `more` further entities that have exactly these components.
+    template <Component... Ts>
+    void reserve(std::uint32_t more) {
+        entities_.reserve(more);
+        if constexpr (sizeof...(Ts) != 0) archetype_of<Ts...>().reserve_more(more);
+    }
+
+    /// Frees all memory that the present entities do not need, and empty archetypes: as after the largest
+    /// battle. Costs as much as to move all rows. Call it outside of hooks and queries.
+    void shrink_to_fit();
+
     bool is_alive(Entity entity) const { return entities_.is_alive(entity); }
 
     /// Returns whether hooks of the entity's own destruction are running. It is alive until they have run.
@@ -178,9 +208,9 @@ public:
     /// Ranges of all targets of a source, and of all sources that have a pair. Structural changes are queued
     /// while the range lives.
     template <Relation R>
-    TargetRange<R> targets(Entity source);
+    TargetRange<R> targets(Entity source) const;
     template <Key K>
-    Sources sources(K pair);
+    Sources sources(K pair) const;
 
     /// The pairs that a source has of a relation, sorted by target. Valid until the next structural change.
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
@@ -232,13 +262,14 @@ public:
     /// until the next structural change.
     std::span<const ComponentId> components_of(Entity entity) const;
 
-    /// Calls fn(Entity) for each entity, in the order of indices. Queued spawns are left out.
+    /// Calls fn(Entity) for each entity, in the order of indices. Queued spawns are left out. If fn returns a
+    /// bool, false ends the loop.
     template <class Fn>
-    void each_entity(Fn&& fn) {
+    void each_entity(Fn&& fn) const {
         const Deferral deferral(*this);
         for (std::uint32_t index = 0; index < entities_.index_count(); ++index) {
             const Entity entity = entities_.at(index);
-            if (entities_.find(entity) != nullptr) fn(entity);
+            if (entities_.find(entity) != nullptr && !goes_on(fn, entity)) return;
         }
     }
 
@@ -249,12 +280,14 @@ public:
     /// hooks and queries.
     void free_empty_archetypes();
 
-    /// Calls fn(const Archetype&) for each archetype, also for empty ones.
+    /// Calls fn(const Archetype&) for each archetype, also for empty ones. If fn returns a bool, false ends
+    /// the loop.
     template <class Fn>
-    void each_archetype(Fn&& fn) {
+    void each_archetype(Fn&& fn) const {
         const Deferral deferral(*this);
         for (std::uint32_t index = 0; index < archetypes_.index_count(); ++index)
-            if (const Archetype* archetype = archetypes_.at(index)) fn(*archetype);
+            if (const Archetype* archetype = archetypes_.at(index); archetype && !goes_on(fn, *archetype))
+                return;
     }
 
     // Hooks. make_hook_function() lists the parameters that a function may take. Add hooks are called when
@@ -299,7 +332,8 @@ public:
     /// While a Deferral lives, structural changes are queued.
     class [[nodiscard]] Deferral {
     public:
-        explicit Deferral(World& world) : world_(world) { ++world_.locks_; }
+        /// Also of a const world: to iterate over it does not change it.
+        explicit Deferral(const World& world) : world_(const_cast<World&>(world)) { ++world_.locks_; }
         ~Deferral() {
             // A predicted branch avoids a dependency between the counter updates of consecutive operations.
             if (world_.locks_ != 1) {
@@ -379,6 +413,16 @@ private:
         return components_.find(type_tag<T>);
     }
 
+    /// Calls a function that may end a loop by returning false.
+    template <class Fn, class Argument>
+    static bool goes_on(Fn& fn, const Argument& argument) {
+        if constexpr (std::is_same_v<std::invoke_result_t<Fn&, const Argument&>, bool>) {
+            return fn(argument);
+        } else {
+            return fn(argument), true;
+        }
+    }
+
     bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
 
     Writable writable(Entity entity, ComponentId id) {
@@ -403,7 +447,7 @@ private:
             hooks_.fire_changed({*this, {&entity, 1}, value, &column, Removal::component});
     }
 
-    Sources sources_of(ComponentId pair);
+    Sources sources_of(ComponentId pair) const;
     template <class R>
     ComponentId require_pair(Entity source, PairKey<R> pair) {
         return require_pair(source, component<R>(), pair.target);

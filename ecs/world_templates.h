@@ -21,7 +21,7 @@ class [[nodiscard]] TargetRange : public Targets<R> {
 private:
     friend class World;
 
-    TargetRange(World& world, Targets<R> targets) : Targets<R>(targets), deferral_(world) {}
+    TargetRange(const World& world, Targets<R> targets) : Targets<R>(targets), deferral_(world) {}
 
     World::Deferral deferral_;
 };
@@ -76,7 +76,8 @@ public:
 private:
     friend class World;
 
-    Sources(World& world, Iterator::Archetypes archetypes) : deferral_(world), archetypes_(archetypes) {}
+    Sources(const World& world, Iterator::Archetypes archetypes)
+        : deferral_(world), archetypes_(archetypes) {}
 
     World::Deferral deferral_;
     Iterator::Archetypes archetypes_;
@@ -219,8 +220,8 @@ std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
 }
 
 template <Relation R>
-TargetRange<R> World::targets(Entity source) {
-    const auto pairs = pairs_of(source, component<R>());
+TargetRange<R> World::targets(Entity source) const {
+    const auto pairs = pairs_of(source, components_.find(type_tag<R>));
     if (pairs.empty()) return {*this, {}};
     const EntityTable::Place place = *entities_.find(source);
     return {*this, Targets<R>{pairs, archetypes_[place.archetype], place.row}};
@@ -262,7 +263,7 @@ void World::set_one(Entity entity, T&& value) {
 }
 
 template <Key K>
-Sources World::sources(K pair) {
+Sources World::sources(K pair) const {
     return sources_of(find(pair));
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "ecs/change_collector.h"
+#include "ecs/old_values.h"
 #include "ecs/query.h"
 #include "ecs/world.h"
 #include "ecs/write_audit.h"
@@ -26,6 +28,10 @@ namespace {
 
 struct Clock {
     std::uint32_t now = 0;
+};
+
+struct Name {
+    std::string text;
 };
 
 struct Grid {
@@ -109,6 +115,27 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     EXPECT_EQ(shown, 1);
     EXPECT_TRUE(listed.count("mana"));
     EXPECT_EQ(listed.size(), 3u);
+}
+
+TEST(Readme, LinesForOtherLibrariesUsersGiveTheStatedResults) {
+    World world;
+    const Entity ship = world.spawn(Position{}, Name{"ship"}), turret = world.spawn();
+    world.spawn(Position{9, 0});
+    Entity found;
+#include "readme/ecs/coming_from_flecs_entt_or_bevy_1.inc"
+    EXPECT_EQ(left, 4);
+    EXPECT_EQ(order.size(), 2u);
+    EXPECT_EQ(order[0], ship);
+    EXPECT_EQ(parent, ship);
+    EXPECT_EQ(found, twin) << "its Health is heard";
+    EXPECT_TRUE(world.has<Frozen>(turret));
+    EXPECT_EQ(world.get<Name>(twin).text, "ship");
+    EXPECT_EQ(saved.get<Health>(twin).points, 4);
+    EXPECT_EQ(saved.singleton<Clock>().now, 5u);
+    EXPECT_TRUE(what.changes().empty()) << "it watches nothing yet";
+    world.set(ship, Health{3});
+    EXPECT_EQ(left, 4) << "the old value";
+    EXPECT_TRUE(on && to_new);
 }
 
 TEST(Readme, SnippetsOfPairsAndLaterSectionsGiveTheStatedResults) {
