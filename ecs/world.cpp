@@ -362,9 +362,13 @@ void World::delay_hooks(bool begins) {
     commands_.push_entities(begins ? Kind::delay_begins : Kind::delay_ends, {}, {});
 }
 
+void World::fire_write(const Column& column, const void* value, Entity entity) {
+    hooks_.fire_changed_here({*this, {&entity, 1}, value, &column, Removal::component});
+}
+
 void World::report_write(const Column& column, const void* value, Entity entity) {
     const Deferral deferral(*this);
-    hooks_.fire_changed_here({*this, {&entity, 1}, value, &column, Removal::component});
+    fire_write(column, value, entity);
 }
 
 void World::flush_commands() {

@@ -443,9 +443,10 @@ private:
     /// Stamps a write and calls the change hooks. Requires a Deferral.
     void wrote(Entity entity, Column& column, std::uint32_t row, const void* value) {
         column.wrote(row, tick_);
-        if (column.type().has_hook(HookKind::change))
-            hooks_.fire_changed({*this, {&entity, 1}, value, &column, Removal::component});
+        if (column.type().has_hook(HookKind::change)) fire_write(column, value, entity);
     }
+    /// Calls the change hooks. Not inlined, so that patch() is small enough to be.
+    void fire_write(const Column& column, const void* value, Entity entity);
 
     Sources sources_of(ComponentId pair) const;
     template <class R>

@@ -301,8 +301,12 @@ void World::remove(Entity entity, Keys... keys) {
 
 template <Value T, class Fn>
 bool World::patch(Entity entity, Fn&& fn) {
-    return patch(entity, writable<T>(entity, "patch"),
-                 [&fn](void* value) { return fn(*static_cast<T*>(value)); });
+    const auto call = [&fn](void* value) { return fn(*static_cast<T*>(value)); };
+    const KnownComponent* const component = components_.cached(type_tag<T>);
+    const EntityTable::Place* const place = entities_.find(entity);
+    Column* const column = component && place ? component->column(place->archetype) : nullptr;
+    if (column == nullptr || locks_ != 0) return patch(entity, writable<T>(entity, "patch"), call);
+    return patch(entity, Writable{&column->template value<T>(place->row), column, place->row}, call);
 }
 
 template <ValueKey K, class Fn>
@@ -317,7 +321,7 @@ bool World::patch(Entity entity, K key, Fn&& fn) {
 }
 
 template <class Fn>
-bool World::patch(Entity entity, const Writable& found, Fn&& fn) {
+inline bool World::patch(Entity entity, const Writable& found, Fn&& fn) {
     if (found.value == nullptr) return false;
     const Deferral deferral(*this);
     if constexpr (std::is_same_v<std::invoke_result_t<Fn&, void*>, bool>) {
