@@ -62,8 +62,7 @@ public:
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
     /// The state of an entity takes `bytes`, more than kMaxEntityBytes. `component` takes most of it. Clients
     /// keep the entity's last state within the limit. On clients the entity has no components if there was no
-    /// such state, or if the entity was the source of a pair with destroy_with_target and has lost it since.
-    /// Called once; called again only after the entity was within the limit.
+    /// such state. Called once; called again only after the entity was within the limit.
     virtual void on_too_large(ecs::Entity, std::string_view /*component*/, std::size_t /*bytes*/) {}
 };
 

@@ -124,11 +124,9 @@ void Replicas::end(std::uint32_t index, Despawn reason, Tick tick) {
     note_shown(tick);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
-    if (reason == Despawn::destroyed && !NetIds::is_reserved(row.net_id)) destroyed_.insert(row.net_id);
-    if (row.entity || replica.has_died) {
+    if (row.entity) {
         const bool stays = replica.is_local && reason != Despawn::destroyed;
-        gone_.push_back(
-            {index, row.net_id, row.entity, replica.is_suppressed, replica.has_died, stays, reason});
+        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, stays, reason});
     } else {
         ids_.recycle(index);
     }
@@ -171,11 +169,6 @@ void Replicas::set_applied(std::uint32_t index, Tick tick) {
     rows_[index].applied = tick;
     note_shown(tick);
     drop_old_versions(rows_[index]);
-}
-
-void Replicas::set_died(std::uint32_t index) {
-    unset_entity(index);
-    rows_[index].has_died = true;
 }
 
 void Replicas::clear_gone() {
@@ -226,7 +219,7 @@ ecs::Entity Replicas::entity(NetId net_id) const {
 bool Replicas::may_appear(NetId net_id) const {
     if (entity(net_id)) return false;
     const std::uint32_t index = ids_.find(net_id);
-    return index == kNone || (!ids_[index].entity && !rows_[index].has_died);
+    return index == kNone || !ids_[index].entity;
 }
 
 bool Replicas::is_consistent() const {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "../../ecs/world.h"
-#include "destroyed_ids.h"
 #include "history.h"
 #include "keyed_entities.h"
 #include "net_ids.h"
@@ -32,7 +31,6 @@ public:
         Tick next_since = 0;          // tick at which next_late_floor was the floor
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
-        bool has_died = false;        // see set_died()
         bool is_local = false;        // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;           // an entity that this one refers to appeared or disappeared
         bool is_dirty = false;                    // the index is in dirty()
@@ -51,7 +49,6 @@ public:
         NetId net_id;
         ecs::Entity entity;  // dead if the game destroyed it
         bool was_suppressed;
-        bool had_died;
         bool stays;  // the game spawned the entity, and it was not destroyed on the server
         Despawn reason;
     };
@@ -130,15 +127,6 @@ public:
     void clear_dirty();
     /// Notes that the version of this tick was written to the world.
     void set_applied(std::uint32_t index, Tick tick);
-    /// Forgets the entity, which dies with the target of a pair. The replica has no entity until has_died is
-    /// false again.
-    void set_died(std::uint32_t index);
-    /// Begins to record destroyed net ids for was_destroyed(), which returns false before.
-    void remember_destroyed() { destroyed_.enable(); }
-    /// Returns whether the server destroyed the entity with this net id lately. False for reserved net ids.
-    bool was_destroyed(NetId net_id) const { return destroyed_.contains(net_id); }
-    void forget_destroyed() { destroyed_.clear(); }
-
     /// The replicas that ended since clear_gone(). Their entities must be destroyed, except entities that the
     /// game loaded itself. The indices of the replicas are not used again before clear_gone().
     std::span<const Gone> gone() const { return gone_; }
@@ -194,7 +182,6 @@ private:
     ecs::World& world_;
     std::uint32_t max_versions_;
     NetIds ids_;
-    DestroyedIds destroyed_;
     KeyedEntities keys_;
     VersionPool pool_;
     std::vector<Replica> rows_;                             // by index in ids_

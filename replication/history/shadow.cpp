@@ -270,8 +270,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     }
     Image now = capture.image;
     if ((may_be_too_large(now) || entry.is_too_large) && is_too_large(entry, now)) {
-        // A client may have destroyed the replica with its former target. A new version creates it again.
-        if (!everything && !binding_.loses_whole(before, now)) return;
+        if (!everything) return;
         now = {binding_.shapes().shape({}), {}};
     }
     if (now == before) return;

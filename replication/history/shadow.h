@@ -75,8 +75,7 @@ public:
     std::span<const std::uint32_t> moved() const { return moved_; }
 
     /// An entity whose full record would exceed kMaxEntityBytes. The shadow keeps its last version within the
-    /// limit. This version has no components if there was none, or if the entity was the source of a pair
-    /// with destroy_with_target and has lost it since.
+    /// limit. This version has no components if there was none.
     struct TooLarge {
         ecs::Entity entity;
         std::size_t bytes = 0;       // size of the full record

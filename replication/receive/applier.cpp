@@ -6,8 +6,6 @@
 namespace shoal::replication {
 namespace {
 
-constexpr int kMostPasses = 16;
-
 /// The image that the world has of a replica; no shape if there is none yet.
 Image shown_image(const Replicas::Replica& replica) {
     if (!replica.applied) return {};
@@ -19,19 +17,13 @@ Image shown_image(const Replicas::Replica& replica) {
 }  // namespace
 
 Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
-    : binding_(binding), replicas_(replicas), references_(hash) {
-    if (!binding.destroying_relations().empty()) replicas.remember_destroyed();
-}
+    : binding_(binding), replicas_(replicas), references_(hash) {}
 
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
     replicas_.end_due();
-    const bool had_died = destroy_gone();
+    destroy_gone();
     follow_keys();
-    if (!binding_.destroying_relations().empty()) end_late_parts();
-    const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
-    const std::span<const std::uint32_t> dirty = replicas_.dirty();
-    if (had_died || std::any_of(dirty.begin(), dirty.end(), has_died)) revive();
     {
         const ecs::World::DelayHooks delay(binding_.world());
         create_new();
@@ -52,91 +44,50 @@ void Applier::free_archetypes() {
     most_archetypes_ = std::max(512u, 2 * world.archetype_count());
 }
 
-/// Ends the replicas that are gone. Returns whether one of them had died with its target: if the server did
-/// not destroy it, the replicas that died with it have to come back.
-bool Applier::destroy_gone() {
+/// Ends the replicas that are gone.
+void Applier::destroy_gone() {
     ecs::World& world = binding_.world();
-    bool had_died = false;
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
-        had_died |= gone.had_died;
-        if (!gone.was_suppressed && !gone.had_died && !world.is_alive(gone.entity)) suppressed_ += 1;
+        if (!gone.was_suppressed && !world.is_alive(gone.entity)) suppressed_ += 1;
         if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
             replica->reason = gone.reason;  // without a change hook
     }
     for (const Replicas::Gone& gone : replicas_.gone())
-        if (!gone.stays) detach_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
+        if (!gone.stays) detach_sources(gone.entity);
     for (const Replicas::Gone& gone : replicas_.gone())
         if (world.is_alive(gone.entity)) end(gone.entity, gone.reason, gone.stays);
-    end_dead();
-    if (had_died) std::erase_if(dead_, [&](std::uint32_t index) { return !replicas_[index].has_died; });
     replicas_.clear_gone();
-    return had_died;
 }
 
-void Applier::end_dead() {
-    // A hook may have removed the pair with which a source would have died.
-    for (const ecs::Entity source : died_with_target_)
-        if (binding_.world().is_alive(source)) end(source, Despawn::destroyed, false);
-    died_with_target_.clear();
+/// Call it before `target` is destroyed. Its sources of destroy_with_target pairs would die with it. Replicas
+/// only lose the pair: if the server's entity dies, too, its own despawn record says so. Entities of the game
+/// die with their target, after their own sources were detached in the same way.
+void Applier::detach_sources(ecs::Entity target) {
+    dying_.assign(1, target);
+    if (!seen_.empty()) seen_.clear();
+    for (std::size_t next = 0; next < dying_.size(); ++next)
+        for (const ComponentIndex relation : binding_.destroying_relations())
+            detach_from(dying_[next], relation);
 }
 
-/// Finds the entities that die with `first`: sources of destroy_with_target pairs, and their sources in turn.
-/// The other sources lose the pair.
-void Applier::detach_sources(Dying first) {
+void Applier::detach_from(ecs::Entity target, ComponentIndex relation) {
     ecs::World& world = binding_.world();
-    dying_.assign(1, first);
-    for (std::size_t next = 0; next < dying_.size(); ++next) {
-        const Dying dying = dying_[next];
-        for (const ComponentIndex relation : binding_.destroying_relations()) {
-            const ecs::ComponentId pair =
-                world.components().pairs().find(binding_.ids()[relation], dying.target);
-            if (!pair) continue;
-            sources_.clear();
-            for (const ecs::Entity source : world.sources(pair)) sources_.push_back(source);
-            for (const ecs::Entity source : sources_) detach_source(source, relation, dying);
+    const ecs::ComponentId pair = world.components().pairs().find(binding_.ids()[relation], target);
+    if (!pair) return;
+    sources_.clear();
+    for (const ecs::Entity source : world.sources(pair)) sources_.push_back(source);
+    for (const ecs::Entity source : sources_) {
+        if (!world.is_alive(source)) continue;  // a hook destroyed it
+        const Replica* const replica = world.try_get<Replica>(source);
+        const bool ends = replica && replicas_.ids().find(source) == Replicas::kNone;
+        if (replica && !(ends && replica->reason == Despawn::destroyed)) {
+            world.remove(source, pair);
+        } else if (!replica && world.components().pairs().is_target(source)) {
+            if (seen_.insert(source.index).second) dying_.push_back(source);
         }
     }
-}
-
-/// A replica whose versions have the pair, now and later, dies if the server destroyed the target: its
-/// despawn record is on the way. If the server gave it another target before, a newer version is on the way:
-/// see revive(). Any other replica only loses the pair. So do entities of the game, which could not be
-/// created again, and sources of a target with a key, which another target may have now.
-void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying) {
-    ecs::World& world = binding_.world();
-    if (!world.is_alive(source)) return;
-    const std::uint32_t index = replicas_.ids().find(source);
-    const auto detach = [&] { world.remove(source, world.pair_id(binding_.ids()[relation], dying.target)); };
-    if (index == Replicas::kNone) {
-        const Replica* const replica = world.try_get<Replica>(source);
-        const auto is_source = [&](const Dying& other) { return other.target == source; };
-        if (!replica && std::none_of(dying_.begin(), dying_.end(), is_source))
-            dying_.push_back({source, 0, false});
-        if (replica && replica->reason != Despawn::destroyed) detach();  // the source may stay
-        return;
-    }
-    const bool can_die =
-        dying.is_destroyed && !replicas_[index].is_local && !NetIds::is_reserved(dying.net_id);
-    const auto has_pair = [&](const Version& version) {
-        return binding_.has_pair(version.image, relation, dying.net_id);
-    };
-    if (can_die && has_pair(*replicas_[index].versions.newest()) && has_pair(*replicas_.due(index))) {
-        dying_.push_back({source, replicas_.ids()[index].net_id, true});
-        die(index);
-    } else {
-        detach();
-    }
-}
-
-void Applier::die(std::uint32_t index) {
-    const NetIds::Row row = replicas_.ids()[index];
-    references_.clear(index);
-    changed_ids_.push_back(row.net_id);
-    replicas_.set_died(index);
-    dead_.push_back(index);
-    if (row.entity) died_with_target_.push_back(row.entity);
 }
 
 /// Ends a replica. If `stays` is true, its entity stays as an entity of the game; else it is destroyed.
@@ -149,70 +100,6 @@ void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
     } else {
         world.destroy(entity);
     }
-}
-
-/// Ends the replicas whose destroy_with_target pair arrived after the target had ended, as detach_source()
-/// does, and the sources of these replicas.
-void Applier::end_late_parts() {
-    bool is_changing = true;
-    for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
-        is_changing = false;
-        for (std::size_t i = 0; i < replicas_.dirty().size(); ++i) {  // die() adds to dirty()
-            const std::uint32_t index = replicas_.dirty()[i];
-            const NetIds::Row row = replicas_.ids()[index];
-            const bool is_known = row.net_id != 0 && !replicas_[index].has_died;
-            if (!is_known || is_of_the_game(index)) continue;
-            const std::optional<Version> due = replicas_.due(index);
-            if (!due || due->tick == replicas_[index].applied || !belongs_to_dead(index)) continue;
-            if (row.entity) detach_sources({row.entity, row.net_id, true});
-            die(index);
-            is_changing = true;
-        }
-    }
-    end_dead();
-}
-
-/// Returns whether the game has destroyed or loaded the entity of a replica.
-bool Applier::is_of_the_game(std::uint32_t index) const {
-    const NetIds::Row row = replicas_.ids()[index];
-    if (row.entity) return replicas_[index].is_local || !binding_.world().is_alive(row.entity);
-    return NetIds::is_reserved(row.net_id) && replicas_.local(row.net_id);
-}
-
-/// Brings back a replica that died with its target, when the version to show has other targets. Also brings
-/// back the replicas that died with this replica.
-void Applier::revive() {
-    const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
-    for (const std::uint32_t index : dead_) replicas_[index].has_died = false;
-    // Usually targets come before their sources in dead_, so that one pass finds all replicas that stay dead.
-    // The server decides the order. The limit is there because a hostile server could make many passes
-    // necessary.
-    bool is_changing = true;
-    for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
-        is_changing = false;
-        for (const std::uint32_t index : dead_) {
-            if (has_died(index) || !belongs_to_dead(index)) continue;
-            replicas_[index].has_died = is_changing = true;
-        }
-    }
-    std::erase_if(dead_, [&](std::uint32_t index) {
-        if (has_died(index)) return false;
-        replicas_.touch(index);
-        return true;
-    });
-}
-
-/// Returns whether the version to show has a destroy_with_target pair whose target has died, or was destroyed
-/// on the server. A target with a key does not count: see detach_source().
-bool Applier::belongs_to_dead(std::uint32_t index) const {
-    const std::optional<Version> due = replicas_.due(index);
-    const std::span<const std::uint32_t> wholes =
-        binding_.wholes((due ? due : replicas_[index].versions.newest())->image);
-    return std::any_of(wholes.begin(), wholes.end(), [&](NetId target) {
-        if (NetIds::is_reserved(target)) return false;
-        const std::uint32_t known = replicas_.ids().find(target);
-        return known == Replicas::kNone ? replicas_.was_destroyed(target) : replicas_[known].has_died;
-    });
 }
 
 /// Takes the entity from a replica if the entity lost its key, or if another entity of the game has the key
@@ -228,7 +115,7 @@ void Applier::follow_keys() {
         const bool stays = !local && (!is_alive || !is_local);  // the game destroyed it, or did not spawn it
         if (!shown || shown == local || stays) continue;
         replicas_.unset_entity(index);
-        if (is_alive && !is_local) detach_sources({shown, net_id, false});
+        if (is_alive && !is_local) detach_sources(shown);
         if (is_alive) end(shown, Despawn::left, is_local);
     }
 }
@@ -248,7 +135,7 @@ void Applier::create_new() {
     for (const std::uint32_t index : replicas_.dirty()) {
         const NetIds::Row& row = replicas_.ids()[index];
         if (row.net_id == 0 || row.entity) continue;  // closed, or not new
-        if (replicas_[index].has_died || replicas_[index].is_suppressed || !replicas_.due(index)) continue;
+        if (replicas_[index].is_suppressed || !replicas_.due(index)) continue;
         changed_ids_.push_back(row.net_id);
         if (replicas_.expected(index)) {
             adopt(index);
@@ -379,9 +266,8 @@ void Applier::reset() {
     assert(replicas_.ids().size() == 0);
     replicas_.clear_dirty();
     destroy_gone();
-    replicas_.forget_destroyed();
     changed_ids_.clear();
-    assert(references_.size() == 0 && dead_.empty());
+    assert(references_.size() == 0);
 }
 
 bool Applier::is_consistent() const {
@@ -395,11 +281,6 @@ bool Applier::is_consistent() const {
             all_known = all_known && is_known;
             expected.add(net_id, index);
         });
-    for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index) {
-        const auto count = std::count(dead_.begin(), dead_.end(), index);
-        // Closed replicas leave with the next apply().
-        if (replicas_[index].has_died ? count != 1 : count > 0 && replicas_.gone().empty()) return false;
-    }
     // apply() forgets the references of replicas that are gone.
     return all_known && (!replicas_.gone().empty() || references_.size() == expected.size());
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "../history/reference_index.h"
@@ -53,24 +54,12 @@ public:
     bool is_consistent() const;
 
 private:
-    struct Dying {
-        ecs::Entity target;
-        NetId net_id;       // 0: not a replica
-        bool is_destroyed;  // the server destroyed the entity
-    };
-
-    bool destroy_gone();
-    void detach_sources(Dying first);
-    void die(std::uint32_t index);
-    void end_dead();
-    void detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
+    void destroy_gone();
+    void detach_sources(ecs::Entity target);
+    void detach_from(ecs::Entity target, ComponentIndex relation);
     void end(ecs::Entity entity, Despawn reason, bool stays);
     void follow_keys();
     void remove_pairs_to(ecs::Entity former, NetId net_id);
-    void end_late_parts();
-    void revive();
-    bool is_of_the_game(std::uint32_t index) const;
-    bool belongs_to_dead(std::uint32_t index) const;
     void create_new();
     void adopt(std::uint32_t index);
     void mark_referrers();
@@ -82,13 +71,11 @@ private:
 
     Binding& binding_;
     Replicas& replicas_;
-    ReferenceIndex references_;             // net id -> replicas whose version in the world refers to it
-    std::vector<NetId> changed_ids_;        // net ids that appeared or disappeared in this apply()
-    std::vector<std::uint32_t> referrers_;  // the replicas that refer to changed_ids_
-    std::vector<Dying> dying_;              // scratch of detach_sources()
-    std::vector<ecs::Entity> sources_;
-    std::vector<ecs::Entity> died_with_target_;  // entities that end_dead() destroys
-    std::vector<std::uint32_t> dead_;            // the replicas that have died
+    ReferenceIndex references_;                 // net id -> replicas whose version in the world refers to it
+    std::vector<NetId> changed_ids_;            // net ids that appeared or disappeared in this apply()
+    std::vector<std::uint32_t> referrers_;      // the replicas that refer to changed_ids_
+    std::vector<ecs::Entity> dying_, sources_;  // scratch of detach_sources() and detach_from()
+    std::unordered_set<std::uint32_t> seen_;  // scratch: indices of entities of the game that were in dying_
     std::uint64_t suppressed_ = 0;
     std::uint32_t most_archetypes_ = 512;  // above this, free_archetypes() frees archetypes without entities
 };

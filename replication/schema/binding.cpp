@@ -374,26 +374,6 @@ bool Binding::has_pair(const Image& image, ComponentIndex relation, std::uint32_
     return value.seek(relation) && PairRows(value).find(target) != nullptr;
 }
 
-bool Binding::loses_whole(const Image& before, const Image& now) {
-    for (const std::uint32_t whole : wholes(before)) {
-        const auto has_it = [&](ComponentIndex relation) { return has_pair(now, relation, whole); };
-        if (std::none_of(destroying_.begin(), destroying_.end(), has_it)) return true;
-    }
-    return false;
-}
-
-std::span<const std::uint32_t> Binding::wholes(const Image& image) {
-    wholes_.clear();
-    if (!image.shape->has_pairs) return wholes_;
-    for (const ComponentIndex relation : destroying_) {
-        ImageCursor value(schema(), image);
-        if (!value.seek(relation)) continue;
-        const PairRows rows(value);
-        for (std::size_t i = 0; i < rows.size(); ++i) wholes_.push_back(rows[i][0]);
-    }
-    return wholes_;
-}
-
 void Binding::remove_other_pairs(ecs::Entity source, ComponentIndex relation, const Image& now,
                                  EntityMap& map) {
     targets_.clear();

@@ -78,10 +78,6 @@ public:
 
     /// Returns whether the image has a pair of the relation with the target of this net id.
     bool has_pair(const Image& image, ComponentIndex relation, std::uint32_t target) const;
-    /// Returns whether a target of a destroy_with_target pair of `before` has no such pair in `now`.
-    bool loses_whole(const Image& before, const Image& now);
-    /// Returns the net ids of the targets of all destroy_with_target pairs. Valid until the next call.
-    std::span<const std::uint32_t> wholes(const Image& image);
     /// The relations with destroy_with_target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
@@ -136,7 +132,6 @@ private:
     std::vector<void*> added_values_;
     std::vector<std::uint32_t> words_, parts_;  // words of the captured image
     std::vector<ecs::Entity> targets_;
-    std::vector<std::uint32_t> wholes_;
     PointerStack stack_;
 
     ComponentLayout::Misfits misfits_;

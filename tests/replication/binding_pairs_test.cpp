@@ -348,44 +348,6 @@ TEST(BindingPairs, ToAnEntityThatLostItsNetIdAreRemovedIfTheImageHasThem) {
     EXPECT_FALSE(bonds.has<Owes>(bonds.source, bonds.a));
 }
 
-TEST(BindingPairs, WholesAreTheTargetsWithWhichTheSourceIsDestroyed) {
-    Bonds bonds;
-    const auto wholes = [&](const BoundWorld::Picture& picture) {
-        const auto ids = bonds.binding.wholes(picture.image());
-        std::vector<std::uint32_t> out(ids.begin(), ids.end());
-        std::sort(out.begin(), out.end());
-        return out;
-    };
-    const std::uint32_t id_a = bonds.to_net(bonds.a), id_b = bonds.to_net(bonds.b);
-    ecs::World& world = bonds.world;
-    EXPECT_TRUE(wholes(bonds.bare).empty());
-    world.add(bonds.source, ecs::to<Knows>(bonds.c));
-    const auto knows = bonds.capture_of(bonds.source);
-    EXPECT_TRUE(wholes(knows).empty());
-    world.add(bonds.source, ecs::to<PartOf>(bonds.a));
-    const auto part = bonds.capture_of(bonds.source);
-    EXPECT_EQ(wholes(part), std::vector{id_a});
-    world.add(bonds.source, ecs::to<Chained>(bonds.a));
-    world.add(bonds.source, ecs::to<Chained>(bonds.b));
-    const auto all = bonds.capture_of(bonds.source);
-    EXPECT_EQ(wholes(all), (std::vector{id_a, id_a, id_b}));
-    world.remove(bonds.source, ecs::to<PartOf>(bonds.a));
-    const auto chained = bonds.capture_of(bonds.source);
-    const auto loses = [&](const BoundWorld::Picture& before, const BoundWorld::Picture& now) {
-        return bonds.binding.loses_whole(before.image(), now.image());
-    };
-    EXPECT_TRUE(loses(part, bonds.bare));
-    EXPECT_TRUE(loses(part, knows));
-    EXPECT_TRUE(loses(all, part)) << "the whole b";
-    EXPECT_FALSE(loses(part, all));
-    EXPECT_FALSE(loses(part, chained)) << "another relation to the same whole";
-    EXPECT_FALSE(loses(all, chained));
-    EXPECT_FALSE(loses(knows, bonds.bare));
-    EXPECT_TRUE(bonds.binding.has_pair(all.image(), bonds.index<Chained>(), id_b));
-    EXPECT_FALSE(bonds.binding.has_pair(all.image(), bonds.index<PartOf>(), id_b));
-    EXPECT_FALSE(bonds.binding.has_pair(knows.image(), bonds.index<PartOf>(), id_a));
-}
-
 TEST(BindingPairs, AreCapturedWhileATargetHasANetId) {
     Bonds bonds;
     bonds.hidden = bonds.b;

@@ -271,38 +271,6 @@ TEST(DelayedReplicas, APartStaysWithTheWholeThatIsShownNow) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
-// All versions of the part are newer than the tick that is shown.
-TEST(DelayedReplicas, APartThatDiedStaysDeadWhenItBecomesDelayed) {
-    Delayed delayed;
-    Pair& pair = delayed.pair;
-    const ecs::Entity hull = pair.spawn(), other = pair.spawn();
-    delayed.steps(10);
-    const ecs::Entity gun = pair.spawn(Score{1});
-    pair.world.add(gun, ecs::to<PartOf>(hull));
-    delayed.step();
-    ASSERT_TRUE(pair.replica(gun)) << "nothing of it is shown late";
-    pair.world.set(gun, Place{1});
-    const SentPacket late = pair.tick_and_encode();
-    pair.world.destroy(hull);
-    pair.tick();
-    std::vector<SentPacket> packets;
-    while (const std::optional<SentPacket> packet = pair.encode(1)) packets.push_back(*packet);
-    ASSERT_EQ(packets.size(), 2u);
-    pair.deliver(packets[1]);  // the despawn record of the hull
-    pair.receiver.apply(delayed.shown());
-    ASSERT_EQ(pair.receiver.entity_count(), 1u) << "the gun ended with the hull";
-    pair.deliver(late);
-    for (const Tick ahead : {0u, 1u, 2u, 6u}) {
-        pair.receiver.apply(delayed.shown() + ahead);
-        EXPECT_EQ(pair.receiver.entity_count(), 1u) << ahead;
-        EXPECT_TRUE(pair.receiver.is_consistent());
-    }
-    pair.deliver(packets[0]);
-    pair.receiver.apply(delayed.shown() + 10);
-    EXPECT_TRUE(pair.worlds_are_equal());
-    EXPECT_TRUE(pair.mirror.is_alive(pair.replica(other)));
-}
-
 TEST(DelayedReplicas, ReferencesAreFilledInWhenTheirTargetIsShown) {
     Delayed d;
     const ecs::Entity gun = d.pair.spawn(Aim{});

@@ -20,7 +20,6 @@
 #include "replication/codec/part.h"
 #include "replication/codec/state_packet.h"
 #include "replication/history/bucket_hash.h"
-#include "replication/history/destroyed_ids.h"
 #include "replication/history/history.h"
 #include "replication/history/keyed_entities.h"
 #include "replication/history/net_ids.h"

@@ -82,27 +82,6 @@ TEST_F(ReplicasTest, TheLongestGapThatCountsCanBeSet) {
     EXPECT_FLOAT_EQ(replicas[index].mean_gap, 3 + 97.0f / 8);
 }
 
-TEST_F(ReplicasTest, RemembersWhichOrdinaryEntitiesTheServerDestroyed) {
-    const NetId reserved = NetIds::reserved_for(StableKey{3}), early = 5, left = 6, destroyed = 7;
-    std::uint32_t slot = 0;
-    const auto live = [&](NetId net_id, Despawn reason) {
-        const std::uint32_t index = open(net_id, slot++, 10);
-        replicas.close(index, reason, 20);
-    };
-    live(early, Despawn::destroyed);
-    replicas.remember_destroyed();
-    live(left, Despawn::left);
-    live(destroyed, Despawn::destroyed);
-    live(reserved, Despawn::destroyed);
-    EXPECT_FALSE(replicas.was_destroyed(early)) << "before remember_destroyed()";
-    EXPECT_FALSE(replicas.was_destroyed(left));
-    EXPECT_TRUE(replicas.was_destroyed(destroyed));
-    EXPECT_FALSE(replicas.was_destroyed(reserved)) << "the key may come back";
-    EXPECT_FALSE(replicas.was_destroyed(destroyed + 65'536));
-    replicas.forget_destroyed();
-    EXPECT_FALSE(replicas.was_destroyed(destroyed));
-}
-
 TEST_F(ReplicasTest, Rule29AKnownNetIdKeepsItsEntityAndVersionsInAnotherSlot) {
     const std::uint32_t index = open(7, 3, 10);
     apply(index);
