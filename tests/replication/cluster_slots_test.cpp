@@ -27,7 +27,7 @@ TEST(ClusterSlots, EqualAMapUnderRandomMoves) {
         std::set<std::uint32_t> expected;
         for (const auto& [known, of] : model)
             if (of == cluster) expected.insert(known);
-        const auto found = slots.members(cluster);
+        const auto found = slots.slots_of(cluster);
         ASSERT_EQ(std::set<std::uint32_t>(found.begin(), found.end()), expected) << "step " << step;
         ASSERT_EQ(slots.cluster_of(slot).has_value(), model.contains(slot));
         ASSERT_TRUE(slots.is_consistent());
