@@ -270,6 +270,5 @@ private:
 }  // namespace shoal::ecs::all
 
 namespace shoal::ecs {
-using all::Archetype;
-using all::kBlockRows;
+using all::Archetype, all::kBlockRows;
 }  // namespace shoal::ecs

@@ -108,8 +108,6 @@ bool ComponentTable::register_as(const ComponentTable& other) {
     }
     const std::uint32_t known = size();
     for (std::uint32_t i = known; i < other.size(); ++i) add(*other.types_[i]);
-    for (std::uint32_t i = 0; i < known && i < other.size(); ++i)
-        if (types_[i]->copy == nullptr) types_[i]->copy = other.types_[i]->copy;
     for (const Named& named : other.named_)
         if (named.id.value >= known) named_.push_back(named);
     ids_.insert_all(other.ids_);

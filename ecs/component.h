@@ -416,11 +416,6 @@ private:
 }  // namespace shoal::ecs::all
 
 namespace shoal::ecs {
-using all::ComponentType;
-using all::destroy_with_target;
-using all::exclusive;
-using all::HookKind;
-using all::many;
-using all::RelationTraits;
-using all::to;
+using all::ComponentType, all::destroy_with_target, all::exclusive, all::HookKind, all::many,
+    all::RelationTraits, all::to;
 }  // namespace shoal::ecs

@@ -26,6 +26,5 @@ std::string dump(const World& world, Entity entity);
 }  // namespace shoal::ecs::all
 
 namespace shoal::ecs {
-using all::dump;
-using all::to_text;
+using all::dump, all::to_text;
 }  // namespace shoal::ecs

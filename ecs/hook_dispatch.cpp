@@ -10,10 +10,6 @@ void HookDispatch::run_hooks(HookKind kind, const HookCall& call) {
     run(kind, call.column->type(), call);
 }
 
-void HookDispatch::fire_changed(const HookCall& call) {
-    fire_changed_here(call);
-}
-
 /// Queues an event: if a hook caused it, until the outermost operation ends; else until the last delay ends.
 void HookDispatch::queue(HookKind kind, const HookCall& call) {
     using Kind = CommandQueue::Kind;

@@ -38,9 +38,7 @@ public:
 
     /// Reports written values to the change hooks, now or later. Requires a Deferral, and that the component
     /// has change hooks.
-    void fire_changed(const HookCall& call);
-    /// Inlined version of fire_changed().
-    void fire_changed_here(const HookCall& call) {
+    void fire_changed(const HookCall& call) {
         if (must_wait()) {
             queue(HookKind::change, call);
         } else {

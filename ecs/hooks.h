@@ -195,8 +195,7 @@ HookFunction make_hook_function(Fn fn) {
                     });
                 } else {
                     static_assert(accepts.template operator()<Batch, Target..., const void*>(),
-                                  "a hook takes (World&, Entity, const T&) or (World&, span<const Entity>, "
-                                  "span<const T>)");
+                                  "a hook takes (World&, Entity, const T&), or spans of entities and values");
                     tell(event.entities, target..., event.values);
                 }
             } else if constexpr (std::is_empty_v<T>) {
@@ -204,8 +203,7 @@ HookFunction make_hook_function(Fn fn) {
                     each([&](std::size_t, Entity entity) { tell(entity, target...); });
                 } else {
                     static_assert(accepts.template operator()<Batch, Target...>(),
-                                  "a hook takes (World&, Entity, const T&) or (World&, span<const Entity>, "
-                                  "span<const T>)");
+                                  "a hook takes (World&, Entity, const T&), or spans of entities and values");
                     tell(event.entities, target...);
                 }
             } else {
@@ -214,8 +212,7 @@ HookFunction make_hook_function(Fn fn) {
                     each([&](std::size_t i, Entity entity) { tell(entity, target..., values[i]); });
                 } else {
                     static_assert(accepts.template operator()<Batch, Target..., std::span<const T>>(),
-                                  "a hook takes (World&, Entity, const T&) or (World&, span<const Entity>, "
-                                  "span<const T>)");
+                                  "a hook takes (World&, Entity, const T&), or spans of entities and values");
                     tell(event.entities, target..., std::span<const T>(values, event.entities.size()));
                 }
             }
@@ -239,6 +236,5 @@ HookFunction make_hook_function(Fn fn) {
 }  // namespace shoal::ecs::all
 
 namespace shoal::ecs {
-using all::Hook;
-using all::Removal;
+using all::Hook, all::Removal;
 }  // namespace shoal::ecs

@@ -16,11 +16,6 @@ namespace shoal::ecs::all {
 /// (`old` is null), written, or removed (`now` is null), when the hooks of T are called. `old` is what the
 /// last call for this entity passed as `now`. Calls it for the values that exist at the beginning, too. Must
 /// not outlive its world, and cannot be moved.
-///
-///     OldValues<Team> by_team{world, [&](Entity e, const Team* old, const Team* now) {
-///         if (old != nullptr) members[old->number].erase(e);
-///         if (now != nullptr) members[now->number].insert(e);
-///     }};
 template <class T>
 class OldValues {
 public:

@@ -240,8 +240,8 @@ public:
     /// For a query that only reads. It adds its types to the world and defers it, which no reader notices.
     explicit Query(const World& world) requires(!kWrites) : Query(const_cast<World&>(world), true) {}
 
-    /// Calls fn for each entity that matches. If fn returns a bool, false ends the loop. Returns whether the
-    /// loop was not ended. Structural changes are queued meanwhile.
+    /// Calls fn for each entity that matches. If fn returns a bool, false ends the loop. Structural changes
+    /// are queued meanwhile.
     template <class Fn>
     void each(Fn&& fn) {
         static_assert(!kUses(QueryCore::Use::changed), "changed since when? use each_since");
@@ -406,10 +406,5 @@ private:
 }  // namespace shoal::ecs::all
 
 namespace shoal::ecs {
-using all::Changed;
-using all::Optional;
-using all::Pair;
-using all::Query;
-using all::With;
-using all::Without;
+using all::Changed, all::Optional, all::Pair, all::Query, all::With, all::Without;
 }  // namespace shoal::ecs

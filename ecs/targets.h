@@ -44,10 +44,7 @@ public:
     class Iterator {
     public:
         using value_type = Entity;
-        using reference = Entity;
-        using pointer = void;
         using difference_type = std::ptrdiff_t;
-        using iterator_category = std::input_iterator_tag;
 
         Iterator() = default;
         explicit Iterator(Pairs::iterator at) : at_(at) {}

@@ -363,7 +363,7 @@ void World::delay_hooks(bool begins) {
 }
 
 void World::fire_write(const Column& column, const void* value, Entity entity) {
-    hooks_.fire_changed_here({*this, {&entity, 1}, value, &column, Removal::component});
+    hooks_.fire_changed({*this, {&entity, 1}, value, &column, Removal::component});
 }
 
 void World::report_write(const Column& column, const void* value, Entity entity) {

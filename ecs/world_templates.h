@@ -32,10 +32,7 @@ public:
     class Iterator {
     public:
         using value_type = Entity;
-        using reference = Entity;
-        using pointer = void;
         using difference_type = std::ptrdiff_t;
-        using iterator_category = std::input_iterator_tag;
 
         Entity operator*() const { return (*at_)->entities()[row_]; }
         Iterator& operator++() {
