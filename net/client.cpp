@@ -86,14 +86,14 @@ void Client::open_connection(const Verdict& verdict, const NoiseKeys& keys, Time
     session.peer = peer_;
     session.address = server_;
     session.send_id = verdict.connection_id;
+    session.reset_salt = verdict.reset_salt;
     session.send_first = config_.connection.first_packet_number;
     session.receive_first = verdict.first_packet_number;
     session.salt = entropy_.next() | 1;
     const PacketCipher cipher(connector_.security(), config_.protocol_id, keys.to_responder,
                               keys.to_initiator, session.send_first, now);
     connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);
-    reset_tokens_.fill(verdict.reset_token);
-    newest_challenge_ = 0;
+    reset_token_ = verdict.reset_token;
     connection_->ping(now);  // the first packet confirms the handshake to the server
     connection_->announce();
 }
@@ -101,25 +101,15 @@ void Client::open_connection(const Verdict& verdict, const NoiseKeys& keys, Time
 void Client::receive_packet(std::span<const std::byte> datagram, Time now) {
     if (!connection_) return count(Drop::unknown_connection);
     Packet packet;
-    if (connection_->open(datagram, packet, now) != Connection::Arrival::fresh) return;
-    if (packet.challenge.reset_token && packet.number > newest_challenge_) {
-        newest_challenge_ = packet.number;
-        const ResetToken& token = *packet.challenge.reset_token;
-        if (std::find(reset_tokens_.begin(), reset_tokens_.end(), token) == reset_tokens_.end()) {
-            std::copy_backward(reset_tokens_.begin() + 1, reset_tokens_.end() - 1, reset_tokens_.end());
-            reset_tokens_[1] = token;
-        }
-    }
-    connection_->apply(packet, now);
+    if (connection_->open(datagram, packet, now) == Connection::Arrival::fresh)
+        connection_->apply(packet, now);
 }
 
 void Client::receive_reset(std::span<const std::byte> datagram, Time now) {
     Reset reset;
     if (const std::optional<Drop> drop = read(datagram, reset)) return count(*drop);
-    bool is_ours = false;
-    for (const ResetToken& token : reset_tokens_) is_ours |= equal_in_constant_time(reset.token, token);
-    is_ours &= connection_ && connection_->session().send_id == reset.connection_id;
-    if (!is_ours) return count(Drop::bad_reset);
+    if (!connection_ || connection_->session().send_id != reset.connection_id || reset.token != reset_token_)
+        return count(Drop::bad_reset);
     if (!connection_->is_open()) return count(Drop::closed);
     connection_->close(DisconnectReason::server_restarted, {}, false, now);
 }

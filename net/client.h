@@ -1,7 +1,6 @@
 #pragma once
 // The client's endpoint, which connects to one server at a time.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -90,10 +89,7 @@ private:
     /// The connection before the last connect(), kept until update(): on_disconnected may have called
     /// connect() while a function of this connection runs.
     std::unique_ptr<Connection> former_;
-    /// A genuine reset carries one of these tokens: the first is for the client's first address, the others
-    /// for the addresses that the server challenged most recently.
-    std::array<ResetToken, 4> reset_tokens_{};
-    std::uint64_t newest_challenge_ = 0;  // packet number of the newest challenge with a token; 0: none
+    std::uint64_t reset_token_ = 0;  // secret; in a genuine reset of the connection
 };
 
 }  // namespace shoal::net

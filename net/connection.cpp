@@ -119,16 +119,6 @@ Connection::Arrival Connection::open(std::span<const std::byte> datagram, Packet
     return drop(Drop::malformed);
 }
 
-void Connection::challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now) {
-    assert(room >= Path::kMinChallengeBytes);
-    std::array<std::byte, 8 + sizeof(ResetToken)> body;
-    ByteWriter out(body);
-    out.u64(challenge.number);
-    const bool has_token = challenge.reset_token && room >= Path::kMinChallengeBytes + sizeof(ResetToken);
-    if (has_token) out.bytes(*challenge.reset_token);
-    send_small(PacketKind::challenge, out.written(), now, 0, &to);
-}
-
 // Source: RFC 9000, section 9.4: rate and round-trip time are measured anew on another path.
 void Connection::restart(Time now) {
     sent_.restart(stats_);
@@ -148,7 +138,7 @@ void Connection::apply(const Packet& packet, Time now) {
         close(heard_reason(packet.reason, !session_.receive_id), packet.text, false, now);
         return;
     }
-    if (packet.kind == PacketKind::challenge) send_echo(packet.challenge.number, now);
+    if (packet.kind == PacketKind::challenge) send_number(PacketKind::echo, packet.challenge, now);
     sent_.acknowledge(packet.acks, now, stats_);
     report_fates(now);
     const bool has_room = inbox_.has_room(packet);
@@ -215,10 +205,9 @@ void Connection::flush(Time now, bool with_contents) {
     // A packet with only acks is not acknowledged and measures nothing: if no other packet was sent for
     // keep_alive, a ping is sent.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
-    if (is_overdue || is_quiet) ping(now);
-    // Perhaps this client has a new address. A challenge may not have more bytes than the server received
-    // from that address: a ping may be too short for a challenge, an echo is long enough.
-    if (is_overdue && session_.send_id) send_echo(0, now);
+    // Perhaps the server was restarted, or this client has a new address.
+    const bool must_probe = session_.send_id && is_ack_overdue(now) && now - probed_ >= timeout;
+    if (is_overdue || is_quiet || must_probe) ping(now);
     if (!received_.has_acks()) acks_wanted_ = 0;  // all accepted packets are too old for an ack
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
     const bool is_ack_urgent = acks_wanted_ >= 2 || (acks_wanted_ > 0 && is_order_broken_);
@@ -337,13 +326,16 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
 }
 
 void Connection::ping(Time now) {
-    if (sent_.has_room()) send_small(PacketKind::data, {}, now, kIsPing);
+    const bool is_probe = session_.send_id && is_ack_overdue(now);
+    if (is_probe) probed_ = now;
+    const unsigned flags = sent_.has_room() ? kIsPing : 0;
+    if (is_probe || flags) send_small(is_probe ? PacketKind::probe : PacketKind::data, {}, now, flags);
 }
 
-void Connection::send_echo(std::uint64_t number, Time now) {
+void Connection::send_number(PacketKind kind, std::uint64_t number, Time now, const Address* elsewhere) {
     std::array<std::byte, 8> body;
     ByteWriter(body).u64(number);
-    send_small(PacketKind::echo, body, now);
+    send_small(kind, body, now, 0, elsewhere);
 }
 
 void Connection::send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags,
@@ -362,13 +354,14 @@ void Connection::send_disconnect(Time now) {
     if (disconnects_left_ == 0) cipher_.forget_send_key();
 }
 
-/// Writes the header and, for data packets, the acks.
+/// Writes the header and, for data packets and probes, the acks.
 void Connection::begin(Draft& draft, PacketKind kind, Time now) {
     const std::uint64_t number = draft.number = sent_.next_number(), acked = sent_.newest_acked();
     const bool key_phase = cipher_.prepare(number, acked, config_.key_life, now);
     write_envelope(draft.out, kind, key_phase, session_.send_id, number, number_bytes(number, acked));
+    if (kind == PacketKind::probe) draft.out.u64(session_.reset_salt);
     draft.header_bytes = draft.out.size();
-    if (kind != PacketKind::data) return;
+    if (kind != PacketKind::data && kind != PacketKind::probe) return;
     draft.out.u8(0);  // flags
     if (acks_to_send_ > 0) draft.flags = write_acks(draft.out, received_.acks(now));
 }
@@ -400,6 +393,7 @@ void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
     }
     const std::size_t copies = path_.each_in_use(now, [&](const Address& to) { sink_.send(to, datagram); });
     stats_.bytes_sent += copies * datagram.size();
+    if (copies > 1) rate_.on_copy(datagram.size(), stats_);
 }
 
 /// If the next packet number is the one to skip (next_skip_), skips it and chooses the next one to skip.

@@ -53,6 +53,7 @@ struct Session {
     bool receive_id = false;               // arriving packets carry a connection id; server only
     std::uint64_t send_first = 1;          // first packet number and first reliable id of this side
     std::uint64_t receive_first = 1;       // first packet number and first reliable id of the other side
+    std::uint64_t reset_salt = 0;          // of the connection's Reset; client only
     std::uint64_t salt = 0;                // secret; decides which packet numbers are skipped; 0: none
 };
 
@@ -75,10 +76,14 @@ public:
     /// Applies the packet just opened, and calls the handler.
     void apply(const Packet& packet, Time now);
 
-    /// Sends a challenge to an address that is not proven. `room`: the largest size of the packet in bytes,
-    /// as returned by Path::wants_challenge(). The reset token is omitted if it does not fit.
-    void challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now);
-    bool is_ack_overdue(Time now) const { return rate_.silence(now, stats_) >= sent_.answer_timeout(stats_); }
+    /// Sends a challenge with this secret number to this address only.
+    void challenge(const Address& to, std::uint64_t number, Time now) {
+        send_number(PacketKind::challenge, number, now, &to);
+    }
+    bool is_ack_overdue(Time now) const {
+        return rate_.is_broken() || rate_.silence(now, stats_) >= answer_timeout();
+    }
+    Duration answer_timeout() const { return sent_.answer_timeout(stats_); }
     /// Call it when the path has changed: measures rate and round trip anew.
     void restart(Time now);
 
@@ -87,7 +92,7 @@ public:
     void update(Time now);
     /// Sends the packets that are due. Sends messages and payloads only if `with_contents`.
     void flush(Time now, bool with_contents = true);
-    /// Sends an empty packet that wants an ack.
+    /// Sends an empty packet that wants an ack; a client that misses acks sends a probe.
     void ping(Time now);
 
     [[nodiscard]] SendResult send_message(const Delivery& how, std::span<const std::byte> message);
@@ -127,7 +132,7 @@ private:
     /// instead of to the proven addresses.
     void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
                     const Address* elsewhere = nullptr);
-    void send_echo(std::uint64_t number, Time now);
+    void send_number(PacketKind kind, std::uint64_t number, Time now, const Address* elsewhere = nullptr);
     void send_disconnect(Time now);
     void begin(Draft& draft, PacketKind kind, Time now);
     void finish(Draft& draft, Time now, const Address* elsewhere = nullptr);
@@ -166,6 +171,7 @@ private:
     std::uint32_t acks_to_send_ = 0;  // how many of the next packets repeat the acks, as some may get lost
     bool is_order_broken_ = false;    // since the last ack a packet came out of order, or after a gap
 
+    Time probed_{0};               // when the last probe was sent
     std::uint64_t next_skip_ = 0;  // the packet number to skip; 0: not chosen yet
 
     bool is_open_ = true;

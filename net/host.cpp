@@ -5,6 +5,12 @@
 #include <cassert>
 
 namespace shoal::net {
+namespace {
+
+// The number of a challenge is valid for one to two of these: longer than the longest round trip.
+constexpr Duration kChallengeSlice = std::chrono::seconds(2);
+
+}  // namespace
 
 struct Host::Peer {
     std::uint32_t connection_id;
@@ -22,7 +28,8 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
       has_seed_(!config.seed.is_missing()),
       entropy_(config.seed.take()),
       gate_(config_, has_seed_ && (config.security == Security::insecure || !is_missing(config.key)), handler,
-            sink, entropy_, stats_) {
+            sink, entropy_, stats_),
+      challenges_{entropy_.next_sip_key(), kChallengeSlice} {
     config_.max_pending_per_ip = std::max(config_.max_pending_per_ip, 1u);
     assert(has_seed_ && "HostConfig::seed is missing, or another Host took it: see fill_random");
     assert((config.security == Security::insecure || !is_missing(config.key)) &&
@@ -41,6 +48,7 @@ void Host::receive(const Address& from, std::span<const std::byte> datagram, Tim
         case PacketKind::data:
         case PacketKind::disconnect:
         case PacketKind::echo:
+        case PacketKind::probe:
             return receive_packet(from, datagram, now);
         default:
             return count(Drop::wrong_direction);
@@ -140,17 +148,14 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
                   Time now) {
     Path& path = peer.connection.path();
     path.heard(from, is_newest, now);
-    if (!path.is_proven(from)) {
+    if (!path.is_alone(from)) {
         const bool is_overdue = peer.connection.is_ack_overdue(now);
         const std::uint32_t id = peer.connection_id;
-        if (packet.kind == PacketKind::echo && packet.challenge.number != 0) {
-            if (is_cookie_valid(gate_.cookie_key(), from, id, packet.challenge.number, now) &&
-                path.prove(from, is_overdue, now))
+        if (packet.kind == PacketKind::echo) {
+            if (challenges_.is_valid(from, id, packet.challenge, now) && path.prove(from, is_overdue, now))
                 peer.connection.ping(now);
-        } else if (const auto room = path.wants_challenge(from, bytes, is_overdue, entropy_.next(), now)) {
-            const Challenge challenge{make_cookie(gate_.cookie_key(), from, id, now),
-                                      gate_.reset_token(id, from)};
-            peer.connection.challenge(from, challenge, room, now);
+        } else if (path.wants_challenge(from, bytes, is_overdue, entropy_.next(), now)) {
+            peer.connection.challenge(from, challenges_.make(from, id, now), now);
         }
     }
     if (!path.has_left(peer.home, now)) return;
@@ -172,8 +177,8 @@ Host::Peer* Host::peer_for(const Address& from, std::span<const std::byte> datag
     const Gate::Pending* const pending = envelope ? gate_.find(id) : nullptr;
     if (pending) return confirm(*pending, *envelope, datagram, now);
     count(envelope ? Drop::unknown_connection : Drop::truncated);
-    // Only data packets get a reset: the sender of a disconnect packet has closed the connection already.
-    if (envelope && envelope->kind == PacketKind::data) gate_.send_reset(from, id, datagram.size(), now);
+    if (envelope && envelope->kind == PacketKind::probe)
+        gate_.send_reset(from, id, envelope->reset_salt, now);
     return nullptr;
 }
 

@@ -43,7 +43,7 @@ struct HostConfig {
     std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU; one IPv4 address or IPv6 /64 gets
                                                 // about max_pending_per_ip in 0.8 s, more when
                                                 // its attempts begin
-    std::uint32_t max_resets_per_s = 2000;      // sent for packets of unknown connections
+    std::uint32_t max_resets_per_s = 2000;      // on average; sent to clients of a former run
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
                                              // without IP and UDP headers; acks and pings may exceed it
     Duration handshake_timeout = std::chrono::seconds(5);  // longest time from acceptance to first packet
@@ -101,6 +101,7 @@ private:
     bool has_seed_;
     Entropy entropy_;
     Gate gate_;
+    AddressProof challenges_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection yet, or no longer
     std::size_t first_flushed_ = 0;             // index in peers_; the next flush begins one after it
     double allowance_ = 0;   // with max_bytes_per_second: bytes that may be sent now to all peers together

@@ -191,6 +191,7 @@ std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool 
     envelope.number_bytes = (first & 3) + 1;
     if (with_connection_id) envelope.connection_id = in.u32();
     envelope.truncated_number = static_cast<std::uint32_t>(in.uint(envelope.number_bytes));
+    if (*kind == PacketKind::probe) envelope.reset_salt = in.u64();
     envelope.body_offset = static_cast<std::uint8_t>(in.position());
     // At least one byte of the body and the tag follow.
     return in.ok() && in.remaining() >= 1 + kInsecureTagBytes ? std::optional(envelope) : std::nullopt;
@@ -241,18 +242,16 @@ void write_run(ByteWriter& out, const Run& run) {
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet) {
     packet.datagram = datagram;
-    packet.kind = envelope.kind;
+    packet.kind = envelope.kind == PacketKind::probe ? PacketKind::data : envelope.kind;
     ByteReader in(datagram.subspan(envelope.body_offset));
-    if (envelope.kind == PacketKind::disconnect) {
+    if (packet.kind == PacketKind::disconnect) {
         packet.reason = static_cast<DisconnectReason>(in.u8());
         const std::span<const std::byte> text = in.rest();
         packet.text = {reinterpret_cast<const char*>(text.data()), text.size()};
         return in.ok() && packet.reason <= kLastDisconnectReason && text.size() <= kMaxReasonBytes;
     }
-    if (envelope.kind != PacketKind::data) {
-        packet.challenge = {in.u64(), std::nullopt};
-        if (envelope.kind == PacketKind::challenge && in.remaining() > 0)
-            std::ranges::copy(in.bytes(sizeof(ResetToken)), packet.challenge.reset_token.emplace().begin());
+    if (packet.kind != PacketKind::data) {
+        packet.challenge = in.u64();
         return in.ok() && in.remaining() == 0;
     }
     const unsigned flags = in.u8();

@@ -24,6 +24,7 @@ enum class PacketKind : std::uint8_t {
     reset,
     challenge,
     echo,
+    probe,
     count_
 };
 
@@ -93,21 +94,12 @@ struct Fragment {
     bool is_last = false;
 };
 
-/// Proves that a reset came from the server; see Reset in handshake/handshake.h.
-using ResetToken = std::array<std::byte, 16>;
-
-/// The contents of a challenge, which a server sends to a new address of its client, and of the client's
-/// echo.
-struct Challenge {
-    std::uint64_t number = 0;               // secret; the echo returns it
-    std::optional<ResetToken> reset_token;  // token of the server's resets to that address; never in an echo
-};
-
 /// The unencrypted part of a packet.
 struct Envelope {
     PacketKind kind = PacketKind::data;
     std::uint32_t connection_id = 0;     // only in packets to the server
     std::uint32_t truncated_number = 0;  // the low bytes of the packet number
+    std::uint64_t reset_salt = 0;        // only in a probe; see Reset in handshake/handshake.h
     std::uint8_t number_bytes = 0;       // how many low bytes, 1 to 4
     std::uint8_t body_offset = 0;        // size of the envelope in bytes
     bool key_phase = false;              // see PacketCipher
@@ -121,7 +113,7 @@ struct Packet {
 
     std::array<std::byte, kMaxDatagramBytes> buffer;  // not initialised, on purpose, like `frames`
     std::span<const std::byte> datagram;              // decrypted, without the tag
-    PacketKind kind = PacketKind::data;
+    PacketKind kind = PacketKind::data;               // a probe is read as a data packet
     std::uint64_t number = 0;
     Acks acks;
     bool ping = false;  // wants an ack even without payload and messages
@@ -132,7 +124,7 @@ struct Packet {
     std::span<const std::byte> payload;
     DisconnectReason reason = DisconnectReason::closed_by_peer;  // if kind is disconnect
     std::string_view text;                                       // if kind is disconnect
-    Challenge challenge;                                         // if kind is challenge or echo
+    std::uint64_t challenge = 0;  // if kind is challenge or echo: a secret number, which the echo returns
     std::array<Frame, kMaxMessagesPerPacket> frames;
 
     bool wants_ack() const { return ping || has_payload || message_count > 0; }

@@ -18,7 +18,7 @@ constexpr std::uint32_t kMaxPending = 5'000;  // each takes 600 bytes
 constexpr std::uint32_t kLeavingPlaces = 16;
 // A free place is used again only while more than this many places are free, or if the table cannot grow.
 constexpr std::size_t kRestingPlaces = 16;
-constexpr Duration kResetSlice = std::chrono::milliseconds(100);
+constexpr Duration kCookieSlice = std::chrono::seconds(8);
 
 std::uint32_t pending_limit(const HostConfig& config) {
     const double seconds = std::chrono::duration<double>(config.handshake_timeout).count();
@@ -54,16 +54,17 @@ Gate::Gate(const HostConfig& config, bool is_open, Handler& handler, Sink& sink,
       is_open_(is_open),
       key_(config.security == Security::sealed ? config.key : insecure_server_key()),
       public_key_(public_key(key_)),
+      // Everyone knows the private key of insecure servers, so their reset key is random: it is lost at a
+      // restart, and clients then notice the restart only by their timeout.
+      reset_key_(config.security == Security::sealed ? key_ : entropy.next_key(), public_key_,
+                 config.protocol_id, config.server_id),
+      cookies_{entropy.next_sip_key(), kCookieSlice},
       secret_(entropy.next_sip_key()),
       max_peers_(std::clamp(config.max_peers, 1u, kMaxPeers)),
       max_pending_(pending_limit(config)),
       max_places_(std::min(max_peers_ + max_peers_ / 16 + kLeavingPlaces + max_pending_, 0x10000u)),
       index_end_(std::bit_ceil(max_places_)) {
-    // Everyone knows the private key of insecure servers, so their reset key is random: it is lost at a
-    // restart, and clients then notice the restart only by their timeout.
-    const bool is_sealed = config.security == Security::sealed;
-    reset_key_ = derive_reset_key(is_sealed ? key_ : entropy.next_key(), public_key_, config.server_id);
-    if (!is_sealed || is_missing(config.tokens.backend_key)) return;
+    if (config.security != Security::sealed || is_missing(config.tokens.backend_key)) return;
     assert(!config.tokens.servers.empty() && "TokenConfig::servers: no token is for this host");
     history_.emplace(config.tokens.max_remembered);
     token_.claims.reserve(kMaxClaimsBytes);
@@ -85,11 +86,11 @@ void Gate::receive_request(const Address& from, const HandshakePacket& request, 
     stats_.cookies_sent += 1;
     reply(from, {.kind = PacketKind::cookie,
                  .client_nonce = request.client_nonce,
-                 .cookie = make_cookie(secret_, from, request.client_nonce, now)});
+                 .cookie = cookies_.make(from, request.client_nonce, now)});
 }
 
 void Gate::receive_connect(const Address& from, const HandshakePacket& connect, Time now) {
-    const bool is_proven = is_cookie_valid(secret_, from, connect.client_nonce, connect.cookie, now);
+    const bool is_proven = cookies_.is_valid(from, connect.client_nonce, connect.cookie, now);
     if (!is_open_ || !is_proven) return count(Drop::bad_cookie);
     // `name` identifies the attempt: no other client can have the same address, nonce and ephemeral key.
     const std::uint64_t name =
@@ -178,7 +179,8 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
     verdict.first_packet_number = config_.connection.first_packet_number;
     const std::uint32_t random = static_cast<std::uint32_t>(entropy_.next());
     verdict.connection_id = admission.peer.index() | (random & ~(index_end_ - 1));
-    verdict.reset_token = reset_token(verdict.connection_id, attempt.from);
+    verdict.reset_salt = reset_key_.make_salt(verdict.connection_id, entropy_.next());
+    verdict.reset_token = reset_key_.token(verdict.connection_id, verdict.reset_salt);
     return verdict;
 }
 
@@ -279,21 +281,12 @@ void Gate::remember(const Attempt& attempt, const Verdict& verdict, const Handsh
     pending_counts_.add(attempt.networks);
 }
 
-void Gate::send_reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now) {
-    if (!is_open_ || bytes < kResetBytes) return;
-    if (now - resets_since_ >= kResetSlice) {
-        resets_since_ = now;
-        resets_ = 0;
-    }
-    if (resets_ >= config_.max_resets_per_s / 10 + (config_.max_resets_per_s % 10 != 0)) return;
-    resets_ += 1;
+void Gate::send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt, Time now) {
+    if (!is_open_ || !reset_key_.is_salt(connection_id, salt)) return;
+    if (!resets_.draw(config_.max_resets_per_s / 10.0, entropy_.next(), now)) return;
     stats_.resets_sent += 1;
     std::array<std::byte, kMaxDatagramBytes> buffer;
-    sink_.send(to, write(Reset{connection_id, reset_token(connection_id, to)}, buffer));
-}
-
-ResetToken Gate::reset_token(std::uint32_t connection_id, const Address& client) const {
-    return make_reset_token(reset_key_, config_.protocol_id, connection_id, client);
+    sink_.send(to, write(Reset{connection_id, reset_key_.token(connection_id, salt)}, buffer));
 }
 
 void Gate::update(Time now) {
@@ -378,9 +371,7 @@ void Gate::reply(const Address& to, const HandshakePacket& packet) {
 }
 
 std::uint64_t Gate::hash_of(const Address& address) const {
-    // A cookie is a hash with the same key, of three words and the address. Here four words precede the
-    // address, so that no cookie is the hash of the same bytes.
-    return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family), 0},
+    return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family)},
                    std::as_bytes(std::span(address.ip)));
 }
 

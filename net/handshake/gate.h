@@ -26,6 +26,7 @@
 #include "../connection.h"
 #include "../crypto/entropy.h"
 #include "../fifo.h"
+#include "../lottery.h"
 #include "handshake.h"
 #include "networks.h"
 #include "token.h"
@@ -52,13 +53,9 @@ public:
 
     /// Takes a request or connect packet.
     void receive(PacketKind kind, const Address& from, std::span<const std::byte> datagram, Time now);
-    /// Answers a packet of an unknown connection by a reset, unless the packet, of `bytes` bytes, is shorter
-    /// than a reset, or HostConfig::max_resets_per_s is reached.
-    void send_reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now);
-    ResetToken reset_token(std::uint32_t connection_id, const Address& client) const;
-    /// The key for make_cookie(). The Host makes cookies with it, too: with a connection id in place of the
-    /// nonce. A client that sends such a cookie back proves that its new address is its own.
-    const SipKey& cookie_key() const { return secret_; }
+    /// Answers a probe of an unknown connection by a reset, if the salt is one of this server's. If there are
+    /// more such probes than HostConfig::max_resets_per_s, chance decides which of them.
+    void send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt, Time now);
     /// Releases the places of expired handshakes.
     void update(Time now);
     /// Refuses everyone from now on.
@@ -129,13 +126,13 @@ private:
     bool is_shut_down_ = false;
     Key key_;
     PublicKey public_key_;
-    Key reset_key_;
-    SipKey secret_;  // key of cookies, and of hashes that strangers must not guess
+    ResetKey reset_key_;
+    AddressProof cookies_;
+    SipKey secret_;  // key of hashes that strangers must not guess
     std::optional<TokenHistory> history_;
     TokenContents token_;  // contents of the token that is checked now; a member, to reuse its buffer
     AttemptLimit attempt_limit_;
-    Time resets_since_{0};
-    std::uint32_t resets_ = 0;  // resets sent since resets_since_
+    Lottery resets_;
 
     std::uint32_t max_peers_, max_pending_, max_places_, index_end_;
     std::vector<Place> places_;   // by PeerId::index(); grows up to max_places_

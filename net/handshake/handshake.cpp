@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
-#include <concepts>
 #include <type_traits>
 
 namespace shoal::net {
 namespace {
 
 constexpr std::size_t kPreludeBytes = 1 + 1 + 8;  // kind, version, nonce
-constexpr Duration kCookieSlice = std::chrono::seconds(8);
 
 /// Writes numbers in the width of their type, and arrays, spans and texts as their bytes.
 struct FieldWriter {
@@ -38,9 +36,6 @@ struct FieldReader {
     void take(T& field) {
         if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
             field = static_cast<T>(in.uint(sizeof(T)));
-        } else if constexpr (std::same_as<T, ResetToken>) {
-            const std::span<const std::byte> source = in.bytes(field.size());
-            std::copy(source.begin(), source.end(), field.begin());
         } else {
             const std::span<const std::byte> rest = in.rest();
             field = T(reinterpret_cast<typename T::const_pointer>(rest.data()), rest.size());
@@ -69,7 +64,7 @@ void hello_fields(auto& io, auto& hello) {
 /// The fields of a verdict after its first byte, which is 0 if accepted, else the reason.
 void verdict_fields(auto& io, auto& verdict) {
     if (verdict.is_accepted)
-        io(verdict.first_packet_number, verdict.connection_id, verdict.reset_token);
+        io(verdict.first_packet_number, verdict.connection_id, verdict.reset_salt, verdict.reset_token);
     else
         io(verdict.schema_hash, verdict.text);
 }
@@ -113,19 +108,6 @@ bool is_valid(const Verdict& verdict) {
     return verdict.text.size() <= kMaxReasonBytes &&
            is_one_of(verdict.reason, {DisconnectReason::refused_schema, DisconnectReason::refused_full,
                                       DisconnectReason::refused, DisconnectReason::refused_token});
-}
-
-std::uint64_t cookie_of_slice(const SipKey& key, const Address& client, std::uint64_t client_nonce,
-                              std::uint64_t slice) {
-    const std::uint64_t place = std::uint64_t(client.scope) << 32 | std::uint64_t(client.port) << 16 |
-                                static_cast<std::uint64_t>(client.family);
-    const std::uint64_t cookie =
-        siphash(key, {slice, client_nonce, place}, std::as_bytes(std::span(client.ip)));
-    return cookie != 0 ? cookie : 1;
-}
-
-std::uint64_t slice_at(Time now) {
-    return static_cast<std::uint64_t>(now / kCookieSlice);
 }
 
 }  // namespace
@@ -200,33 +182,37 @@ std::array<std::byte, 26> handshake_prologue(std::uint64_t protocol_id, Security
     return prologue;
 }
 
-std::uint64_t make_cookie(const SipKey& key, const Address& client, std::uint64_t client_nonce, Time now) {
-    return cookie_of_slice(key, client, client_nonce, slice_at(now));
+std::uint64_t AddressProof::make(const Address& client, std::uint64_t name, Time now) const {
+    const std::uint64_t place = std::uint64_t(client.scope) << 32 | std::uint64_t(client.port) << 16 |
+                                static_cast<std::uint64_t>(client.family);
+    const auto slice_number = static_cast<std::uint64_t>(now / slice);
+    const std::uint64_t number =
+        siphash(key, {slice_number, name, place}, std::as_bytes(std::span(client.ip)));
+    return number != 0 ? number : 1;
 }
 
-bool is_cookie_valid(const SipKey& key, const Address& client, std::uint64_t client_nonce,
-                     std::uint64_t cookie, Time now) {
-    const std::uint64_t slice = slice_at(now);
-    return cookie == cookie_of_slice(key, client, client_nonce, slice) ||
-           cookie == cookie_of_slice(key, client, client_nonce, slice - 1);
+bool AddressProof::is_valid(const Address& client, std::uint64_t name, std::uint64_t number, Time now) const {
+    return number == make(client, name, now) || (now >= slice && number == make(client, name, now - slice));
 }
 
-Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::uint64_t server_id) {
+ResetKey::ResetKey(const Key& private_key, const PublicKey& public_key, std::uint64_t protocol_id,
+                   std::uint64_t server_id) {
     static constexpr std::string_view kLabel = "shoal reset";
-    std::array<std::byte, kLabel.size() + sizeof(PublicKey) + 8> text;
-    FieldWriter{ByteWriter(text)}(kLabel, public_key, server_id);
-    return derived_key(private_key, text);
+    std::array<std::byte, kLabel.size() + sizeof(PublicKey) + 8 + 8> text;
+    FieldWriter{ByteWriter(text)}(kLabel, public_key, protocol_id, server_id);
+    const Key derived = derived_key(private_key, text);
+    ByteReader in(derived.bytes());
+    key_.low = in.u64();
+    key_.high = in.u64();
 }
 
-ResetToken make_reset_token(const Key& reset_key, std::uint64_t protocol_id, std::uint32_t connection_id,
-                            const Address& client) {
-    std::array<std::byte, 8 + 4 + 1 + 4 + 2 + 16> text;
-    FieldWriter{ByteWriter(text)}(protocol_id, connection_id, client.family, client.scope, client.port,
-                                  client.ip);
-    const Bytes32 hash = blake2s(text, reset_key.bytes());
-    ResetToken token;
-    std::copy_n(hash.begin(), token.size(), token.begin());
-    return token;
+std::uint64_t ResetKey::make_salt(std::uint32_t connection_id, std::uint64_t random) const {
+    const std::uint64_t chosen = random >> 16;
+    return chosen << 16 | (siphash(key_, {1, connection_id, chosen}) & 0xFFFF);
+}
+
+std::uint64_t ResetKey::token(std::uint32_t connection_id, std::uint64_t salt) const {
+    return siphash(key_, {2, connection_id, salt});
 }
 
 }  // namespace shoal::net

@@ -26,15 +26,15 @@
 
 namespace shoal::net {
 
-constexpr std::uint8_t kWireVersion = 5;
+constexpr std::uint8_t kWireVersion = 6;
 /// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
 constexpr std::size_t kConnectHeadBytes = 1 + 1 + 8 + 8 + 8;
 constexpr std::size_t kConnectMessageBytes = kMaxDatagramBytes - kConnectHeadBytes;
 constexpr std::size_t kClientHelloBytes = kConnectMessageBytes - kNoiseOverheadBytes;  // with padding (zeros)
-constexpr std::size_t kAcceptanceBytes = 1 + 8 + 4 + sizeof(ResetToken);
+constexpr std::size_t kAcceptanceBytes = 1 + 8 + 4 + 8 + 8;
 constexpr std::size_t kMaxVerdictBytes = 1 + 8 + kMaxReasonBytes;
 constexpr std::size_t kMaxAnswerMessageBytes = kMaxVerdictBytes + kNoiseOverheadBytes;
-constexpr std::size_t kResetBytes = 1 + 4 + sizeof(ResetToken);
+constexpr std::size_t kResetBytes = 1 + 4 + 8;
 static_assert(kClientHelloBytes == 8 + 8 + 2 + kMaxSealedTokenBytes + 2 + kMaxTokenHelloBytes);
 static_assert(kMaxHelloBytes <= kClientHelloBytes - (8 + 8 + 2 + 2));
 
@@ -53,12 +53,14 @@ struct HandshakePacket {
     // In a refuse packet: refused_protocol, refused_key or refused_security.
     DisconnectReason reason = DisconnectReason::refused_protocol;
 };
-/// A server's answer to a packet of an unknown connection; most likely the server was restarted. Only the
-/// owner of the server's private key can compute the token. The client received the same token, encrypted,
-/// when it connected or changed its address. So it can believe the reset and need not wait for its timeout.
+/// A server's answer to a probe of an unknown connection; most likely the server was restarted. The token
+/// depends on the connection id and on a salt, and only the owner of the server's private key can compute it.
+/// The client received salt and token, encrypted, when it connected. It sends the salt, unencrypted, only in
+/// a probe: when an ack is overdue. So nobody can ask for the token before, and then no server that has the
+/// connection tells it.
 struct Reset {
     std::uint32_t connection_id = 0;
-    ResetToken token{};
+    std::uint64_t token = 0;
 };
 
 using DatagramBuffer = std::span<std::byte, kMaxDatagramBytes>;
@@ -85,7 +87,7 @@ struct Verdict {
     // If accepted:
     std::uint64_t first_packet_number = 0;  // number of the server's first packet; 1 to 2^62
     std::uint32_t connection_id = 0;
-    ResetToken reset_token{};
+    std::uint64_t reset_salt = 0, reset_token = 0;
     // If refused:
     DisconnectReason reason = DisconnectReason::refused;  // also refused_schema, refused_full, refused_token
     std::uint64_t schema_hash = 0;                        // the server's schema hash
@@ -104,18 +106,36 @@ std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes>
 std::array<std::byte, 26> handshake_prologue(std::uint64_t protocol_id, Security security,
                                              std::uint64_t client_nonce, std::uint64_t cookie);
 
-/// Returns a cookie, never 0. Time is divided into slices of eight seconds: the cookie is valid in the slice
-/// in which it was made and in the next one.
-std::uint64_t make_cookie(const SipKey& key, const Address& client, std::uint64_t client_nonce, Time now);
-bool is_cookie_valid(const SipKey& key, const Address& client, std::uint64_t client_nonce,
-                     std::uint64_t cookie, Time now);
+/// Makes numbers that prove an address when they come back from it: cookies, and challenges, each with a key
+/// of their own. Time is divided into slices: a number is valid in the slice in which it was made and in the
+/// next one.
+struct AddressProof {
+    SipKey key;  // secret
+    Duration slice;
 
-/// Returns the key of reset tokens. It is the same after a restart with the same private key and server id.
+    /// Returns a number, never 0, for this address. `name`: the client's nonce or connection id.
+    std::uint64_t make(const Address& client, std::uint64_t name, Time now) const;
+    bool is_valid(const Address& client, std::uint64_t name, std::uint64_t number, Time now) const;
+};
+
+/// Makes the salts and tokens of resets; the same after a restart with the same private key and server id.
 /// Servers that share a private key need different ids: otherwise one server could make valid reset tokens
 /// for connections of another.
-Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::uint64_t server_id);
-/// Returns the reset token of one connection while its client is at this address.
-ResetToken make_reset_token(const Key& reset_key, std::uint64_t protocol_id, std::uint32_t connection_id,
-                            const Address& client);
+class ResetKey {
+public:
+    ResetKey(const Key& private_key, const PublicKey& public_key, std::uint64_t protocol_id,
+             std::uint64_t server_id);
+    /// Returns an unpredictable salt of a new connection. `random`: an unpredictable number.
+    std::uint64_t make_salt(std::uint32_t connection_id, std::uint64_t random) const;
+    /// Returns whether make_salt() made the salt. Of 65,536 other numbers one passes, so that strangers
+    /// cannot use up the resets.
+    bool is_salt(std::uint32_t connection_id, std::uint64_t salt) const {
+        return make_salt(connection_id, salt) == salt;
+    }
+    std::uint64_t token(std::uint32_t connection_id, std::uint64_t salt) const;
+
+private:
+    SipKey key_;
+};
 
 }  // namespace shoal::net

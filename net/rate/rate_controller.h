@@ -2,6 +2,7 @@
 // How fast one connection may send: the rate depends on the queue of the path. net/RATE.md has the rules in a
 // table, their reasons and sources.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,15 @@ public:
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
     /// Call it when a packet was sent that will have no fate, such as a packet with only acks.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
+    /// Call it when a copy of a packet was sent to another address. It takes no room on the peer's path, but
+    /// counts where a limit is shared: in full if the host's limit holds packets back; else the part by which
+    /// packets and copies together would exceed the limit of set_max_rate().
+    void on_copy(std::size_t bytes, const ConnectionStats& stats) {
+        const double excess = stats.rate_limit == RateLimit::host
+                                  ? 1
+                                  : std::clamp(2.0 * double(rate_) / double(max_rate_) - 1, 0.0, 1.0);
+        budget_.spend(static_cast<std::size_t>(excess * double(bytes)));
+    }
     /// Call it if messages or payloads are held back in this tick for a reason other than the rate: `why`.
     void on_denied(RateLimit why) { denied_ = why; }
     /// Takes the fate of a packet, or a late ack.

@@ -198,7 +198,7 @@ inline void run() {
     measure_server("server.first_packet", first_packet_of);
     measure_server("server.data_of_unknown_connection", [](Server&, Visitor&) {
         Datagram bytes(100, std::byte(0x55));
-        bytes[0] = std::byte(0xa8);
+        bytes[0] = std::byte(0xd0);
         return bytes;
     });
     measure_server("server.data_with_bad_tag", [&](Server& server, Visitor& visitor) {

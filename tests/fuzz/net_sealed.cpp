@@ -211,7 +211,7 @@ private:
             const std::optional<Envelope> envelope = read_envelope(datagram, host_ == nullptr);
             const bool is_of_connection =
                 envelope && (envelope->kind == PacketKind::data || envelope->kind == PacketKind::disconnect ||
-                             envelope->kind == PacketKind::challenge || envelope->kind == PacketKind::echo);
+                             envelope->kind >= PacketKind::challenge);
             if (!is_of_connection) continue;
             const std::uint64_t number =
                 expand_number(envelope->truncated_number, envelope->number_bytes, next_number_);

@@ -38,6 +38,16 @@ public:
             text_ << " vandal;";
             battle_.add<Vandal>(random_());
         }
+        if (attack_in(3)) {
+            const int ports = 1 + up_to(9);
+            text_ << " client with " << ports << " ports;";
+            many_ports_ = &battle_.add<ManyPorts>(Address::ipv4(66, 0, 0, 4, 6000), ports);
+            forges_ = one_in(2);
+        }
+        if (attack_in(3)) {
+            text_ << " observer;";
+            battle_.add<Observer>(random_());
+        }
         if (attack_in(5)) {
             text_ << " one IPv4 takes seats;";
             battle_.add<SeatTaker>(100, Address::ipv4(66, 0, 0, 1, 2000));
@@ -53,7 +63,13 @@ public:
         const auto players = int(battle_.players.size());
         battle_.run_until([&] { return inside(battle_) == players; }, 10s);
         battle_.run(2s);
+        if (forges_) {
+            many_ports_->forge(battle_.now, one_in(2) ? 10ms : 1000ms);
+            battle_.run(12s);
+        }
         std::string result;
+        if (many_ports_ && many_ports_->excess() > 0)
+            result += "to forged addresses " + std::to_string(many_ports_->excess()) + " bytes";
         // With many copies of each packet it takes several packets of a player to prove its address.
         const Duration longest = most_addresses_ > 6 ? 5s : 1500ms;
         for (const auto& player : battle_.players)
@@ -134,6 +150,8 @@ private:
     Battle battle_;
     std::mt19937_64 random_;
     bool is_attacked_;
+    ManyPorts* many_ports_ = nullptr;
+    bool forges_ = false;     // many_ports_, after some time
     int most_addresses_ = 1;  // from which a racer sends at once
     std::ostringstream text_;
 };

@@ -201,6 +201,37 @@ TEST(Attacks, RacingARelayedHandshakeDoesNotCutTheNewcomerOff) {
     }
 }
 
+// The attacker asks a server for resets of a connection that the server does not have yet, from its own
+// address and from the player's; and it sends what it saw to the server that has the connection.
+TEST(Attacks, ResetsCannotBeCollectedInAdvance) {
+    Battle battle(50);
+    Player& player = battle.enter_and_wait(PlayerPath{50ms, 0.3});
+    battle.records = true;
+    battle.run(5s);
+    battle.records = false;
+    Wire wire;
+    Witness witness;
+    Host earlier(host_config(51), witness, wire);
+    const Address mine = Address::ipv4(66, 0, 0, 1, 6000);
+    int probes = 0;
+    for (const auto& [when, sighting] : battle.record) {
+        const bool is_probe = kind_of(sighting.bytes) == PacketKind::probe;
+        probes += is_probe;
+        for (const Address& from : {sighting.from, mine}) {
+            Bytes bytes = sighting.bytes;
+            battle.inject(from, battle.server, bytes, 1ms);
+            if (is_probe) bytes[6 + std::to_integer<unsigned>(bytes[0] & std::byte(3))] ^= std::byte(1);
+            earlier.receive(from, bytes, battle.now);  // the attacker had to guess the salt
+        }
+    }
+    EXPECT_GT(probes, 3);
+    for (const auto& [to, bytes] : wire.sent) battle.inject(battle.server, player.address, bytes, 1ms);
+    battle.run(2s);
+    EXPECT_TRUE(wire.sent.empty());
+    EXPECT_EQ(battle.host->endpoint_stats().resets_sent, 0u);
+    EXPECT_FALSE(player.end()) << describe_end(player);
+}
+
 TEST(Attacks, AfterARaceTheServerSendsToThePlayerAtOnce) {
     for (const Racer::Relay relay : Racer::kRelays) {
         SCOPED_TRACE(testing::Message() << "relay " << int(relay));

@@ -131,8 +131,9 @@ TEST(Connection, EachThirtyTwoPacketsAreAcknowledgedWithoutAFlush) {
     }
 }
 
-// The client may have a new address, and a ping may be too short to cause a challenge.
-TEST(Connection, AClientWithoutAcksSendsAnEchoBesideItsPing) {
+// The server may have been restarted, or the client may have a new address: a ping may be too short to cause
+// a challenge, a probe is long enough.
+TEST(Connection, AClientWithoutAcksSendsProbes) {
     Hand hand;
     Session session = Hand::session();
     session.send_id = 7;
@@ -143,16 +144,16 @@ TEST(Connection, AClientWithoutAcksSendsAnEchoBesideItsPing) {
         client.update(hand.now);
         client.flush(hand.now);
     }
-    std::size_t pings = 0, echoes = 0;
+    std::size_t pings = 0, probes = 0;
     for (const auto& [to, bytes] : hand.wire.sent) {
         const std::optional<Envelope> envelope = read_envelope(bytes, true);
         ASSERT_TRUE(envelope);
         pings += envelope->kind == PacketKind::data;
-        echoes += envelope->kind == PacketKind::echo;
-        EXPECT_TRUE(envelope->kind == PacketKind::data || bytes.size() >= Path::kMinChallengeBytes);
+        probes += envelope->kind == PacketKind::probe;
+        EXPECT_TRUE(envelope->kind == PacketKind::data || bytes.size() >= Path::kChallengeBytes);
     }
-    EXPECT_GE(echoes, 1u);
-    EXPECT_EQ(echoes, pings - 1) << "the first ping is a keep-alive";
+    EXPECT_GE(probes, 1u);
+    EXPECT_EQ(pings, 1u) << "nothing was overdue yet";
 }
 
 TEST(Connection, PacketsTooOldToAcknowledgeAreStale) {

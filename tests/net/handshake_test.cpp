@@ -72,17 +72,17 @@ TEST(Handshake, BytesOfEachKindAreFixed) {
     const auto request = bytes_of(kRequest);
     ASSERT_EQ(request.size(), 1200u);
     EXPECT_EQ(hex(std::span(request).first(20)),
-              "80 05 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 00");
+              "80 06 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 00");
     for (std::size_t i = 19; i < request.size(); ++i) ASSERT_EQ(request[i], std::byte(0));
-    EXPECT_EQ(hex(bytes_of(kCookie)), "88 05 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
+    EXPECT_EQ(hex(bytes_of(kCookie)), "88 06 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
     const auto connect = bytes_of(kConnect);
     ASSERT_EQ(connect.size(), 1200u);
     EXPECT_EQ(hex(std::span(connect).first(29)),
-              "90 05 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 99 00 00 00 00 00 00 00 00 01 02");
+              "90 06 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 99 00 00 00 00 00 00 00 00 01 02");
     EXPECT_TRUE(std::equal(kMessage.begin(), kMessage.end(), connect.begin() + 26));
     EXPECT_EQ(hex(bytes_of(kAnswer)),
-              "98 05 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 74 68 65 20 6d 65 73 73 61 67 65");
-    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 05 88 77 66 55 44 33 22 11 0c");
+              "98 06 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 74 68 65 20 6d 65 73 73 61 67 65");
+    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 06 88 77 66 55 44 33 22 11 0c");
 }
 
 // Versions recognise each other by packets that all of them can read.
@@ -116,7 +116,7 @@ TEST(Handshake, VersionAndNonceOfAnyVersionAreRead) {
 
 TEST(Handshake, PrologueIsFixed) {
     EXPECT_EQ(hex(handshake_prologue(0xC0FFEE, Security::insecure, 0x1122334455667788, 0x99)),
-              "ee ff c0 00 00 00 00 00 05 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
+              "ee ff c0 00 00 00 00 00 06 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
 }
 
 TEST(Handshake, BytesOfClientHelloAndVerdictAreFixed) {
@@ -136,9 +136,10 @@ TEST(Handshake, BytesOfClientHelloAndVerdictAreFixed) {
     verdict.is_accepted = true;
     verdict.first_packet_number = 9;
     verdict.connection_id = 0xAABB0001;
-    verdict.reset_token.fill(std::byte(0x77));
+    verdict.reset_salt = 0x7766554433221100;
+    verdict.reset_token = 0xFFEEDDCCBBAA9988;
     EXPECT_EQ(hex(std::span(buffer).first(write(verdict, buffer))),
-              "00 09 00 00 00 00 00 00 00 01 00 bb aa 77 77 77 77 77 77 77 77 77 77 77 77 77 77 77 77");
+              "00 09 00 00 00 00 00 00 00 01 00 bb aa 00 11 22 33 44 55 66 77 88 99 aa bb cc dd ee ff");
     verdict = {};
     verdict.reason = DisconnectReason::refused_schema;
     verdict.schema_hash = 0x5C4F;
@@ -190,19 +191,19 @@ TEST(Handshake, ContentsOfClientHelloAndVerdictAreChecked) {
     }
 }
 
-TEST(Handshake, ACookieIsValidForOneAddressOneNonceAndAShortTime) {
-    const SipKey key{1, 2};
+TEST(Handshake, AnAddressProofIsValidForOneAddressOneNameAndAShortTime) {
+    const AddressProof proof{{1, 2}, 8s};
     const Address address = Address::ipv4(1, 2, 3, 4, 5);
     for (Time made = 100s; made < 117s; made += 500ms) {
-        const std::uint64_t cookie = make_cookie(key, address, 7, made);
-        EXPECT_TRUE(is_cookie_valid(key, address, 7, cookie, made));
-        EXPECT_TRUE(is_cookie_valid(key, address, 7, cookie, made + 8s));
-        EXPECT_FALSE(is_cookie_valid(key, address, 7, cookie, made + 16s));
-        EXPECT_FALSE(is_cookie_valid(key, address, 8, cookie, made));
-        EXPECT_FALSE(is_cookie_valid(key, Address::ipv4(1, 2, 3, 5, 5), 7, cookie, made));
-        EXPECT_FALSE(is_cookie_valid(key, Address::ipv4(1, 2, 3, 4, 6), 7, cookie, made));
-        EXPECT_FALSE(is_cookie_valid({1, 3}, address, 7, cookie, made));
-        EXPECT_FALSE(is_cookie_valid(key, address, 7, cookie + 1, made));
+        const std::uint64_t number = proof.make(address, 7, made);
+        EXPECT_TRUE(proof.is_valid(address, 7, number, made));
+        EXPECT_TRUE(proof.is_valid(address, 7, number, made + 8s));
+        EXPECT_FALSE(proof.is_valid(address, 7, number, made + 16s));
+        EXPECT_FALSE(proof.is_valid(address, 8, number, made));
+        EXPECT_FALSE(proof.is_valid(Address::ipv4(1, 2, 3, 5, 5), 7, number, made));
+        EXPECT_FALSE(proof.is_valid(Address::ipv4(1, 2, 3, 4, 6), 7, number, made));
+        EXPECT_FALSE((AddressProof{{1, 3}, 8s}.is_valid(address, 7, number, made)));
+        EXPECT_FALSE(proof.is_valid(address, 7, number + 1, made));
     }
 }
 

@@ -15,12 +15,12 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::uint64_t kProtocol = 0xC0FFEE;
+constexpr std::uint64_t kProtocol = 0xC0FFEE, kSalt = 0x1122'3344'5566'7788;
 
 /// What occurred, to check that the test covers everything.
 struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
-    std::uint64_t challenges = 0, echoes = 0, tokens = 0;
+    std::uint64_t challenges = 0, echoes = 0, probes = 0;
     std::uint64_t partial_groups = 0, distances = 0, counts = 0, late_keys = 0;
     std::uint64_t pieces = 0, parities = 0, fragments = 0, late_fragments = 0, outdated = 0, larges = 0;
     std::uint64_t channels[3] = {};
@@ -87,13 +87,12 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
     ASSERT_EQ(ours.kind == PacketKind::echo, theirs.is_echo);
     if (theirs.is_challenge || theirs.is_echo) {
         (theirs.is_echo ? seen.echoes : seen.challenges) += 1;
-        ASSERT_EQ(ours.challenge.number, theirs.challenge);
-        ASSERT_EQ(ours.challenge.reset_token.has_value(), !theirs.reset_token.empty());
-        if (ours.challenge.reset_token) {
-            ASSERT_TRUE(std::ranges::equal(*ours.challenge.reset_token, theirs.reset_token));
-            seen.tokens += 1;
-        }
+        ASSERT_EQ(ours.challenge, theirs.challenge);
         return;
+    }
+    if (theirs.is_probe) {
+        ASSERT_EQ(theirs.reset_salt, kSalt);
+        seen.probes += 1;
     }
     ASSERT_EQ(ours.ping, theirs.is_ping);
     ASSERT_EQ(ours.acks.present, theirs.has_acks);
@@ -139,7 +138,7 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     const std::size_t before = side.recorder.payloads.size();
     const std::uint64_t outdated = side.connection.stats().fragments_outdated;
     // What a host does with an echo.
-    if (packet.kind == PacketKind::echo && packet.challenge.number == side.challenge)
+    if (packet.kind == PacketKind::echo && packet.challenge == side.challenge)
         side.connection.path().prove(from, false, now);
     side.connection.apply(packet, now);
     const bool is_heard =
@@ -217,7 +216,7 @@ void converse(std::uint64_t seed, Seen& seen) {
     const Security security = is_sealed ? Security::sealed : Security::insecure;
     ConnectionConfig config;
     config.key_life.packets = 100 + random() % 200;
-    Session at_client{PeerId{1}, kServer, std::uint32_t(random()), false, up_first, down_first};
+    Session at_client{PeerId{1}, kServer, std::uint32_t(random()), false, up_first, down_first, kSalt};
     Session at_server{PeerId{1}, kClient, std::nullopt, true, down_first, up_first};
     Side client(config, at_client, {security, kProtocol, up_key, down_key, up_first, 1000s},
                 is_sealed ? naive::Decoder::sealed(kProtocol, false, down_first, down_key)
@@ -239,9 +238,7 @@ void converse(std::uint64_t seed, Seen& seen) {
         if (tick % 60 == 0) {  // as the host does for a packet from a new address
             client.sink.from.port += 1;
             server.challenge = random();
-            const std::size_t bytes = tick % 120 == 0 ? 100 : 40;  // with and without room for a token
-            server.connection.challenge(client.sink.from,
-                                        {server.challenge, ResetToken{std::byte(tick & 0xFF)}}, bytes, now);
+            server.connection.challenge(client.sink.from, server.challenge, now);
         }
         for (Side* side : {&client, &server}) {
             side->connection.update(now);
@@ -270,7 +267,7 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     EXPECT_GT(seen.packets, 10'000u);
     for (const std::uint64_t count :
          {seen.disconnects, seen.duplicates, seen.acks,      seen.pings,          seen.payloads,
-          seen.challenges,  seen.echoes,     seen.tokens,    seen.partial_groups, seen.distances,
+          seen.challenges,  seen.echoes,     seen.probes,    seen.partial_groups, seen.distances,
           seen.counts,      seen.late_keys,  seen.fragments, seen.late_fragments, seen.outdated,
           seen.larges,      seen.parities,   seen.pieces,    seen.channels[0],    seen.channels[1],
           seen.channels[2]})

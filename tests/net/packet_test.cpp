@@ -51,7 +51,7 @@ TEST(Packet, UnknownKindBytesAreRejected) {
     for (unsigned value = 0; value < 256; ++value) known += read_kind(std::byte(value)).has_value();
     EXPECT_EQ(
         known,
-        6 + 4 * 4 * 2);  // six kinds of the handshake; four kinds with four number sizes and a key phase
+        6 + 5 * 4 * 2);  // six kinds of the handshake; five kinds with four number sizes and a key phase
     EXPECT_EQ(read_kind(std::byte(0x80)), PacketKind::request);
     EXPECT_EQ(read_kind(std::byte(0xAB)), PacketKind::data);
 }
@@ -65,6 +65,7 @@ struct CipherSide {
         session.send_id = send_id;
         session.receive_id = !send_id;
         session.send_first = first;
+        session.reset_salt = 0x1122'3344'5566'7788;
         session.receive_first = peer_first;
         connection.emplace(ConnectionConfig{}, session, cipher(security, send_id.has_value(), first),
                            recorder, wire, 0ms);
@@ -154,23 +155,28 @@ TEST(Packet, InsecureBytesOfChallengesAreFixed) {
     CipherSide client(Security::insecure, 0xAABB0001, 300, 7);
     CipherSide server(Security::insecure, std::nullopt, 7, 300);
     const Address elsewhere = Address::ipv4(1, 2, 3, 4, 5);
-    ResetToken token;
-    for (std::size_t i = 0; i < token.size(); ++i) token[i] = std::byte(i);
     client.connection->ping(0ms);
     client.connection->ping(0ms);
     client.wire.sent.clear();
     constexpr std::uint64_t kNumber = 0x1122'3344'5566'7788;
-    // At most as long as the packet that caused it: the first had 33 bytes, the second 200.
-    server.connection->challenge(elsewhere, {kNumber, token}, 33, 0ms);
+    server.connection->challenge(elsewhere, kNumber, 0ms);
     const auto challenge = server.take();
     EXPECT_EQ(hex_of(challenge), "c0 07 88 77 66 55 44 33 22 11 4b c5 fd e2 8b 9b 65 41");
-    server.connection->challenge(elsewhere, {kNumber + 1, token}, 200, 0ms);
-    EXPECT_EQ(hex_of(server.take()),
-              "c0 08 89 77 66 55 44 33 22 11 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e "
-              "0f d3 a6 77 b2 15 15 27 25");
     ASSERT_TRUE(client.feed(challenge, 0ms));
     client.connection->flush(0ms);
     EXPECT_EQ(hex_of(client.take()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
+}
+
+// A ping of a client that misses acks, with the salt of its connection.
+TEST(Packet, BytesOfAProbeAreFixed) {
+    CipherSide client(Security::insecure, 0xAABB0001, 300, 7);
+    client.connection->ping(0ms);
+    const auto ping = client.take();
+    client.connection->update(600ms);
+    client.connection->flush(600ms);
+    const auto probe = client.take();
+    EXPECT_EQ(hex_of(probe), "d0 01 00 bb aa 2d 88 77 66 55 44 33 22 11 02 7d c2 d3 ba 7b 65 a2 eb");
+    EXPECT_EQ(probe.size(), ping.size() + 8);
 }
 
 // The same packets sealed: the header is not encrypted, the rest is, and the tag has 16 bytes.

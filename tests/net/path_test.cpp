@@ -15,7 +15,7 @@ namespace {
 
 const Address kElsewhere = Address::ipv4(10, 0, 0, 1, 6000);
 
-constexpr std::size_t kLong = Path::kMinChallengeBytes;
+constexpr std::size_t kLong = Path::kChallengeBytes;
 
 std::vector<Address> in_use(const Path& path, Time now) {
     std::vector<Address> result;
@@ -29,15 +29,15 @@ Address mallory(int port) {
 
 TEST(Path, PacketsGoToTheProvenAddressUntilAnotherIsProven) {
     Path path(kHome, 0s);
-    EXPECT_TRUE(path.is_proven(kHome));
+    EXPECT_TRUE(path.is_alone(kHome));
     EXPECT_FALSE(path.is_proven(kElsewhere));
-    path.heard(kElsewhere, true, 1s);
-    EXPECT_EQ(in_use(path, 1s), std::vector{kHome});
-    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 1s), kLong);
+    path.heard(kElsewhere, true, 10s);
+    EXPECT_EQ(in_use(path, 10s), std::vector{kHome}) << "however long it is silent";
+    EXPECT_TRUE(path.wants_challenge(kElsewhere, kLong, false, 0, 10s));
     EXPECT_EQ(path.address(), kHome) << "a challenge does not move the connection";
-    EXPECT_TRUE(path.prove(kElsewhere, false, 1s));
+    EXPECT_TRUE(path.prove(kElsewhere, false, 10s));
     EXPECT_EQ(path.address(), kElsewhere);
-    path.heard(kElsewhere, true, 3s);
+    path.heard(kElsewhere, true, 12s);
     EXPECT_FALSE(path.is_proven(kHome)) << "another client may have the port now";
 }
 
@@ -52,9 +52,9 @@ TEST(Path, OnlyAFewChallengesAreSentInAHundredMilliseconds) {
             challenges += is_challenged;
             first += is_challenged && i < 1000;
         }
-        const int more = is_overdue ? 4 : 1;
-        EXPECT_LE(first, more * 100) << "before the number of candidates is known";
-        EXPECT_NEAR(challenges - first, more * 297, more * 60);
+        const double most = is_overdue ? Path::kMaxChallengesOverdue : Path::kMaxChallenges;
+        EXPECT_LE(first, most * 33) << "before the number of candidates is known";
+        EXPECT_NEAR(challenges - first, most * 99, most * 20);
     }
 }
 
@@ -79,20 +79,13 @@ TEST(Path, SeveralShortPacketsAllowOneChallenge) {
     std::size_t paid = 0, allowed = 0;
     for (int i = 0; i < 100; ++i) {
         paid += 10;
-        allowed += path.wants_challenge(kElsewhere, 10, false, 0, 1s + i * 100ms);
+        allowed += path.wants_challenge(kElsewhere, 10, false, 0, 1s + i * 100ms) ? kLong : 0;
         ASSERT_LE(allowed, paid);
     }
     EXPECT_GE(allowed, paid - 50);
 }
 
-TEST(Path, ASilentAddressStaysUntilAnotherIsProven) {
-    Path path(kHome, 0s);
-    path.heard(kElsewhere, true, 10s);
-    EXPECT_EQ(in_use(path, 10s), std::vector{kHome});
-    EXPECT_TRUE(path.is_proven(kHome));
-}
-
-TEST(Path, AllAddressesInUseGetEveryPacket) {
+TEST(Path, BothAddressesInUseGetEveryPacket) {
     Path path(kHome, 0s);
     path.prove(kMallory, false, 1s);
     EXPECT_EQ(in_use(path, 1s), std::vector{kMallory}) << "kHome is silent since then";
@@ -105,21 +98,38 @@ TEST(Path, AllAddressesInUseGetEveryPacket) {
     path.heard(kHome, true, 2500ms);
     EXPECT_EQ(in_use(path, 1900ms + Path::kInUse - 1us).size(), 2u);
     EXPECT_EQ(in_use(path, 1900ms + Path::kInUse), std::vector{kHome}) << "kMallory is silent";
-    path.heard(kElsewhere, true, 3s);
-    EXPECT_EQ(in_use(path, 4s), std::vector{kHome}) << "not proven";
 }
 
-// An attacker who relays challenges can prove many addresses. Earlier addresses stay while they send acks.
-TEST(Path, AnAddressInUseKeepsItsPlaceWhileAcksCome) {
-    Path path(kHome, 0s);
-    for (int i = 0; i < 500; ++i) {
-        const Time now = 1s + i * 100ms;
-        path.heard(kHome, i % 2 == 0, now);
-        path.prove(mallory(1000 + i), false, now);
-        path.heard(kHome, false, now + 1ms);
-        ASSERT_TRUE(path.is_proven(kHome));
-        ASSERT_FALSE(path.has_left(kHome, now + 2ms));
+// Packets come from both addresses, but only one of them shows that it receives.
+TEST(Path, AnAddressThatOnlySendsIsForgotten) {
+    for (const bool is_newest : {false, true}) {
+        Path path(kHome, 0s);
+        path.prove(kMallory, false, 10s);
+        int challenges = 0;
+        for (Time now = 10s; now < 10s + Path::kProofLife; now += 10ms) {
+            path.heard(kHome, !is_newest, now);
+            path.heard(kMallory, is_newest, now);
+            if (path.wants_challenge(kHome, kLong, false, 0, now)) path.prove(kHome, false, now);
+            challenges += path.wants_challenge(kMallory, kLong, false, 0, now);
+            ASSERT_TRUE(path.is_proven(kMallory));
+        }
+        EXPECT_GE(challenges, 19);
+        path.heard(kMallory, is_newest, 10s + Path::kProofLife);
+        EXPECT_TRUE(path.is_alone(kHome));
     }
+}
+
+// An attacker who relays challenges can prove many addresses. Earlier addresses stay while acks come.
+TEST(Path, AThirdAddressIsAcceptedOnlyWhileAnAckIsOverdue) {
+    Path path(kHome, 0s);
+    path.heard(kHome, true, 1s);
+    EXPECT_TRUE(path.prove(mallory(1), false, 1100ms));
+    EXPECT_FALSE(path.prove(kElsewhere, false, 1200ms));
+    EXPECT_FALSE(path.wants_challenge(kElsewhere, kLong, false, 0, 1200ms));
+    EXPECT_TRUE(path.wants_challenge(kElsewhere, kLong, true, 0, 1200ms));
+    EXPECT_TRUE(path.prove(kElsewhere, true, 1200ms));
+    EXPECT_FALSE(path.is_proven(kHome)) << "it was silent for the longer time";
+    EXPECT_TRUE(path.is_proven(mallory(1)));
 }
 
 TEST(Path, APathHasLeftASilentAddressIfAnotherIsInUse) {
@@ -131,19 +141,6 @@ TEST(Path, APathHasLeftASilentAddressIfAnotherIsInUse) {
     EXPECT_TRUE(path.has_left(kHome, 10s + Path::kLeft));
     EXPECT_FALSE(path.has_left(kElsewhere, 20s));
     EXPECT_TRUE(path.has_left(kMallory, 20s)) << "it is not known any more";
-}
-
-// Goal: the client's address is proven although other addresses had used all places.
-TEST(Path, AnAddressWithoutAcksIsReplaced) {
-    Path path(kHome, 0s);
-    path.heard(kHome, true, 1s);
-    for (int i = 1; i < int(Path::kPlaces); ++i) EXPECT_TRUE(path.prove(mallory(i), false, 1s + i * 1us));
-    EXPECT_FALSE(path.prove(kElsewhere, false, 2s));
-    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 2s), 0u);
-    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, true, 0, 2s), kLong);
-    EXPECT_TRUE(path.prove(kElsewhere, true, 2s));
-    EXPECT_FALSE(path.is_proven(kHome)) << "it was silent for the longest time";
-    EXPECT_TRUE(path.is_proven(mallory(1)));
 }
 
 PacketKind kind_of(std::span<const std::byte> datagram, bool has_id = false) {
@@ -344,7 +341,7 @@ TEST(Path, CopiesForOthersDoNotSlowTheConnection) {
         pair.player->client.update(world.now);
         pair.player->client.flush(world.now);
     }
-    EXPECT_GT(copies, 30'000u) << "else nobody got copies";
+    EXPECT_GT(copies, 10'000u) << "else nobody got copies";
     EXPECT_GT(received, 3'400'000u);
     EXPECT_EQ(pair.moves(), 0u);
 }
@@ -368,9 +365,7 @@ TEST(Path, AChallengeIsNeverLongerThanThePacketThatCausedIt) {
             lengths.insert(length);
         }
         EXPECT_EQ(pair.moves(), 0u);
-        // A challenge without the reset token, with it, or none, as the packet's length allows.
-        EXPECT_TRUE(lengths.contains(0));
-        EXPECT_GE(*lengths.rbegin(), security == Security::sealed ? 8u + sizeof(ResetToken) : 8u);
+        EXPECT_EQ(lengths.size(), 2u) << "a challenge or none, as the packet's length allows";
     }
 }
 
@@ -400,7 +395,7 @@ TEST(Path, ForgedSourceAddressesGetNoState) {
         ASSERT_LE(bytes_out, bytes_in);
     }
     EXPECT_GT(bytes_out, 0u);
-    EXPECT_LE(challenges, 90u) << "three in 100 ms, on average";
+    EXPECT_LE(challenges, 110u) << "three in 100 ms, on average";
     EXPECT_EQ(pair.moves(), 0u);
 }
 
@@ -410,7 +405,7 @@ TEST(Path, AnEchoOfAnotherAddressOrTooLateProvesNothing) {
         Pair pair;
         Client& client = pair.player->client;
         const auto echo_to_challenge_of = [&](const Address& address) {
-            pair.world.now += Path::kChallengeSlice;
+            pair.world.now += Lottery::kSlice;
             pair.take_sent();
             pair.feed(address, pair.packet(std::string(60, 'x')));
             LinkConditioner::Datagram datagram;

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/hex.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net {
 namespace {
-
-constexpr std::byte kResetKind{0xb8};
 
 std::vector<std::byte> bytes_of(const Reset& packet) {
     std::array<std::byte, kMaxDatagramBytes> buffer;
@@ -18,10 +18,9 @@ std::vector<std::byte> bytes_of(const Reset& packet) {
 }
 
 TEST(Reset, BytesAreFixed) {
-    Reset packet{0xAABB0001, {}};
-    for (std::size_t i = 0; i < packet.token.size(); ++i) packet.token[i] = std::byte(i);
+    const Reset packet{0xAABB0001, 0x0706'0504'0302'0100};
     const auto bytes = bytes_of(packet);
-    EXPECT_EQ(to_hex(bytes), "b80100bbaa000102030405060708090a0b0c0d0e0f");
+    EXPECT_EQ(to_hex(bytes), "b80100bbaa0001020304050607");
     Reset out;
     ASSERT_FALSE(read(bytes, out));
     EXPECT_EQ(out.connection_id, packet.connection_id);
@@ -35,25 +34,32 @@ TEST(Reset, BytesAreFixed) {
     EXPECT_EQ(read(longer, out), Drop::oversized);
 }
 
-// The token depends on the key, the game, the connection and every part of the address, and on nothing else.
+const PublicKey& known() {
+    static const PublicKey key = public_key(server_key());
+    return key;
+}
+
+// The token depends on the key, the game, the server, the connection and the salt, and on nothing else.
 TEST(Reset, TokenBytesAreFixed) {
-    const PublicKey known = public_key(server_key());
-    const Key key = derive_reset_key(server_key(), known, 0);
-    const ResetToken token = make_reset_token(key, 7, 1, kHome);
-    EXPECT_EQ(to_hex(token), "b9b318ced860de63819f5973d13c8f23");  // computed with another BLAKE2s
-    EXPECT_EQ(token, make_reset_token(derive_reset_key(server_key(), known, 0), 7, 1, kHome));
-    EXPECT_NE(token, make_reset_token(derive_reset_key(server_key(), known, 1), 7, 1, kHome))
-        << "another server with the same key";
-    EXPECT_NE(token, make_reset_token(derive_reset_key(server_key(), {}, 0), 7, 1, kHome));
-    Address other = kHome;
-    other.port += 1;
-    EXPECT_NE(token, make_reset_token(key, 7, 1, other));
-    other = kHome;
-    other.ip[3] += 1;
-    EXPECT_NE(token, make_reset_token(key, 7, 1, other));
-    EXPECT_NE(token, make_reset_token(key, 7, 2, kHome));
-    EXPECT_NE(token, make_reset_token(key, 8, 1, kHome));
-    EXPECT_NE(token, make_reset_token(derive_reset_key(Key(seed_of(1)), known, 0), 7, 1, kHome));
+    const ResetKey resets(server_key(), known(), 7, 0);
+    const std::uint64_t salt = resets.make_salt(1, 0x1122'3344'5566'7788);
+    EXPECT_EQ(salt, 0x1122'3344'5566'2cb4u);  // computed with another BLAKE2s and SipHash
+    const std::uint64_t token = resets.token(1, salt);
+    EXPECT_EQ(token, 0x103b'faaa'8ade'5c98u);
+    EXPECT_EQ(token, ResetKey(server_key(), known(), 7, 0).token(1, salt));
+    for (const ResetKey& other :
+         {ResetKey(server_key(), known(), 7, 1), ResetKey(server_key(), known(), 8, 0),
+          ResetKey(server_key(), {}, 7, 0), ResetKey(Key(seed_of(1)), known(), 7, 0)})
+        EXPECT_NE(token, other.token(1, salt));
+    EXPECT_NE(token, resets.token(2, salt));
+    EXPECT_NE(token, resets.token(1, salt ^ 1));
+    // Strangers do not know which numbers are salts.
+    std::mt19937_64 random(1);
+    int salts = 0;
+    for (int i = 0; i < 655'360; ++i) salts += resets.is_salt(1, random());
+    EXPECT_NEAR(salts, 10, 9);
+    EXPECT_TRUE(resets.is_salt(1, salt));
+    EXPECT_FALSE(resets.is_salt(2, salt));
 }
 
 /// A client in a connection of 50 ms one way, with a server that can restart.
@@ -96,19 +102,35 @@ struct Restart {
         return datagram.bytes;
     }
 
+    /// Returns the probe that the client sends when an ack is overdue; the host does not get it.
+    std::vector<std::byte> probe() {
+        LinkConditioner::Datagram datagram;
+        while (world.up.pop(world.now, datagram)) {
+        }
+        EXPECT_NE(player->send("x", world.now), 0u);
+        for (int i = 0; i < 300; ++i) {
+            world.now += 10ms;
+            client().update(world.now);
+            client().flush(world.now);
+            while (world.up.pop(world.now, datagram))
+                if (read_kind(datagram.bytes[0]) == PacketKind::probe) return datagram.bytes;
+        }
+        ADD_FAILURE() << "no probe";
+        return {};
+    }
+
     World world;
     HostConfig host_with;
     World::Player* player;
 };
 
-TEST(Reset, RestartIsNoticedARoundTripAfterTheNextPacket) {
+TEST(Reset, RestartIsNoticedARoundTripAfterAnAckIsOverdue) {
     Restart test;
     test.restart();
     test.player->send("anyone?", test.world.now);
-    EXPECT_LE(test.time_to_notice(), 120ms);
+    EXPECT_LE(test.time_to_notice(), 600ms);
     EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
-    EXPECT_EQ(test.world.host->endpoint_stats().drops[Drop::unknown_connection],
-              test.world.host->endpoint_stats().resets_sent);
+    EXPECT_GE(test.world.host->endpoint_stats().resets_sent, 1u);
     EXPECT_TRUE(test.client().is_idle());
     test.client().connect(test.world.server_address, {}, test.world.now);
     test.world.run(500ms);
@@ -117,121 +139,79 @@ TEST(Reset, RestartIsNoticedARoundTripAfterTheNextPacket) {
     test.player->recorder.disconnects.clear();
     test.host_with.seed = seed_of(100);
     test.world.add_host(test.host_with);
-    EXPECT_LE(test.time_to_notice(), 1200ms);
+    EXPECT_LE(test.time_to_notice(), 1700ms);
 }
 
-// A token is valid for one address. So the client gets a new sealed token at each change, also back.
-TEST(Reset, RestartIsNoticedAfterMovesToo) {
-    Restart test;
-    const std::vector<Address> addresses = {Address::ipv4(10, 0, 0, 1, 5001), Address::ipv4(10, 0, 7, 7, 9),
-                                            kHome, Address::ipv4(10, 0, 7, 7, 9)};
-    std::uint64_t moves = 0;
-    for (const Address& address : addresses) {
-        test.player->move(address);
-        test.world.run(2s);
-        EXPECT_EQ(test.world.host->endpoint_stats().moves, ++moves);
+TEST(Reset, RestartIsNoticedFromAnyAddressAndWhileTheClientKeepsSending) {
+    for (const bool keeps_sending : {false, true}) {
+        for (const bool moves_meanwhile : {false, true}) {
+            Restart test;
+            test.player->move(Address::ipv4(10, 0, 7, 7, 9));
+            test.world.run(2s);
+            test.restart();
+            if (moves_meanwhile) test.player->move(Address::ipv4(10, 0, 0, 1, 5001));
+            if (keeps_sending) test.world.server_tick = [&] { test.player->send("input", test.world.now); };
+            test.player->send("anyone?", test.world.now);
+            EXPECT_LE(test.time_to_notice(), 500ms);
+            EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
+        }
     }
-    // The address changes, and changes back before the new one is proven.
-    test.player->move(Address::ipv4(10, 0, 0, 1, 5002));
-    test.player->send("from elsewhere", test.world.now);
-    test.world.run(60ms);
-    test.player->move(addresses.back());
-    test.world.run(2s);
-    EXPECT_EQ(test.world.host->endpoint_stats().moves, moves) << "it was back before the echo could arrive";
-    test.restart();
-    test.player->send("anyone?", test.world.now);
-    EXPECT_LE(test.time_to_notice(), 120ms);
-    EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
 }
 
-// The numbers of the server's packets begin anew with each connection.
-TEST(Reset, RestartIsNoticedAfterAMoveInTheSecondConnection) {
-    Restart test;
-    test.world.run(20s);
-    test.player->move(Address::ipv4(10, 0, 0, 1, 5001));
-    test.world.run(2s);
-    test.client().disconnect(test.client().server(), DisconnectReason::closed, {}, test.world.now);
-    test.world.run(1s);
-    test.player->recorder.disconnects.clear();
-    test.client().connect(test.world.server_address, {}, test.world.now);
-    test.world.run(500ms);
-    test.player->move(Address::ipv4(10, 0, 7, 7, 9));
-    test.world.run(2s);
-    test.restart();
-    test.player->send("anyone?", test.world.now);
-    EXPECT_LE(test.time_to_notice(), 120ms);
-}
-
-// An insecure server, or one with another key, cannot make a valid reset. A client whose address changed
-// meanwhile has no token for it.
-TEST(Reset, ARestartWithAnotherKeyOrAddressEndsByTimeout) {
-    Restart other_key;
-    other_key.host_with.key = Key(seed_of(5));
-    other_key.restart();
-    EXPECT_GE(other_key.time_to_notice(), 8s);
-    EXPECT_EQ(other_key.player->recorder.last_reason, DisconnectReason::timed_out);
-    EXPECT_GT(other_key.client().endpoint_stats().drops[Drop::bad_reset], 0u);
-
-    Restart moved;
-    moved.restart();
-    moved.player->move(Address::ipv4(10, 0, 0, 1, 5001));
-    EXPECT_GE(moved.time_to_notice(), 8s);
-    EXPECT_EQ(moved.player->recorder.last_reason, DisconnectReason::timed_out);
-
-    Restart insecure(Security::insecure);
-    insecure.restart();
-    EXPECT_GE(insecure.time_to_notice(), 8s);
-    EXPECT_EQ(insecure.player->recorder.last_reason, DisconnectReason::timed_out);
-    EXPECT_GT(insecure.world.host->endpoint_stats().drops[Drop::unknown_connection], 0u);
+// An insecure server, or one with another key, cannot make a valid reset.
+TEST(Reset, ARestartWithAnotherKeyEndsByTimeout) {
+    for (const Security security : {Security::sealed, Security::insecure}) {
+        Restart test(security);
+        test.host_with.key = Key(seed_of(5));
+        test.restart();
+        EXPECT_GE(test.time_to_notice(), 8s);
+        EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::timed_out);
+        EXPECT_GT(test.world.host->endpoint_stats().drops[Drop::unknown_connection], 0u);
+        EXPECT_EQ(test.world.host->endpoint_stats().resets_sent, 0u) << "it is not its salt";
+    }
 }
 
 TEST(Reset, ForgedResetsAreCountedAndIgnored) {
-    for (const Security security : {Security::sealed, Security::insecure}) {
-        Restart test(security);
-        const auto bytes = test.packet();
-        ByteReader in(bytes);
-        in.u8();
-        const std::uint32_t id = in.u32();
-        const Key key = derive_reset_key(server_key(), public_key(server_key()), 0);
-        Reset reset{id, make_reset_token(key, 0xC0FFEE, id, kHome)};
-        Client& client = test.client();
-        const auto feed = [&](const Reset& packet) {
-            client.receive(test.world.server_address, bytes_of(packet), test.world.now);
-        };
-        feed({id, {}});  // the token of an insecure connection
-        for (std::size_t bit = 0; bit < 128; ++bit) {
-            Reset forged = reset;
-            forged.token[bit / 8] ^= std::byte(1u << bit % 8);
-            feed(forged);
-        }
-        feed({id + 1, reset.token});
-        EXPECT_EQ(client.endpoint_stats().drops[Drop::bad_reset], 130u);
-        client.receive(kHome, bytes_of(reset), test.world.now);
-        EXPECT_EQ(client.endpoint_stats().drops[Drop::wrong_address], 1u);
-        EXPECT_FALSE(test.is_over());
-        feed(reset);
-        EXPECT_EQ(test.is_over(), security == Security::sealed);
-        // The client sends nothing more, and a second reset has no effect.
-        EXPECT_EQ(client.is_idle(), security == Security::sealed);
-        feed(reset);
-        EXPECT_EQ(client.endpoint_stats().drops[Drop::closed], security == Security::sealed ? 1u : 0u);
-    }
+    Restart test;
+    const std::vector<std::byte> bytes = test.probe();
+    const std::optional<Envelope> probe = read_envelope(bytes, true);
+    ASSERT_TRUE(probe);
+    const std::uint32_t id = probe->connection_id;
+    const ResetKey resets(server_key(), known(), 0xC0FFEE, 0);
+    const Reset reset{id, resets.token(id, probe->reset_salt)};
+    Client& client = test.client();
+    const auto feed = [&](const Reset& packet) {
+        client.receive(test.world.server_address, bytes_of(packet), test.world.now);
+    };
+    feed({id, 0});
+    for (std::size_t bit = 0; bit < 64; ++bit) feed({id, reset.token ^ 1ull << bit});
+    feed({id + 1, reset.token});
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::bad_reset], 66u);
+    client.receive(kHome, bytes_of(reset), test.world.now);
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::wrong_address], 1u);
+    EXPECT_FALSE(test.is_over());
+    feed(reset);
+    EXPECT_TRUE(test.is_over());
+    EXPECT_TRUE(client.is_idle()) << "it sends nothing more";
+    feed(reset);
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::closed], 1u);
 }
 
 TEST(Reset, ALiveConnectionIsNeverAnsweredWithAReset) {
     Restart test;
-    const auto bytes = test.packet();
     Host& host = *test.world.host;
-    for (std::size_t i = 5; i < bytes.size(); ++i) {
-        auto forged = bytes;
-        forged[i] ^= std::byte(1);
-        host.receive(kHome, forged, test.world.now);
-        host.receive(Address::ipv4(6, 6, 6, 6, 6), forged, test.world.now);
+    for (const std::vector<std::byte>& bytes : {test.packet(), test.probe()}) {
+        for (std::size_t i = 5; i < bytes.size(); ++i) {
+            auto forged = bytes;
+            forged[i] ^= std::byte(1);
+            host.receive(kHome, forged, test.world.now);
+            host.receive(Address::ipv4(6, 6, 6, 6, 6), forged, test.world.now);
+        }
+        host.receive(kHome, bytes, test.world.now);
+        host.receive(kHome, bytes, test.world.now);
     }
-    host.receive(kHome, bytes, test.world.now);
-    host.receive(kHome, bytes, test.world.now);
     // Also while it is being closed.
-    const auto late = test.packet();
+    const auto late = test.probe();
     host.disconnect(test.world.server.newest, DisconnectReason::kicked, "", test.world.now);
     host.receive(kHome, late, test.world.now);
     EXPECT_EQ(host.endpoint_stats().resets_sent, 0u);
@@ -239,34 +219,45 @@ TEST(Reset, ALiveConnectionIsNeverAnsweredWithAReset) {
     EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::kicked);
 }
 
-TEST(Reset, AResetIsNeverLongerThanItsCauseAndIsLimitedPerSecond) {
+/// A packet of a connection that the host does not have, with a salt that the host made.
+std::vector<std::byte> stray_probe(const HostConfig& config, std::size_t size) {
+    const ResetKey resets(server_key(), known(), config.protocol_id, config.server_id);
+    std::vector<std::byte> packet(kMaxDatagramBytes, std::byte(0x55));
+    ByteWriter out(packet);
+    write_envelope(out, PacketKind::probe, false, 77, 1, 1);
+    out.u64(resets.make_salt(77, 12345678));
+    packet.resize(size);
+    return packet;
+}
+
+TEST(Reset, AResetIsShorterThanItsCauseAndIsLimitedPerSecond) {
     Recorder recorder;
     Wire wire;
     HostConfig config = host_config();
     config.max_resets_per_s = 100;
     Host host(config, recorder, wire);
     Time now = 100s;
-    std::vector<std::byte> packet(kMaxDatagramBytes, std::byte(0x55));
-    packet[0] = std::byte(0xa8);
-    for (std::size_t size = 0; size <= packet.size(); ++size) {
+    for (std::size_t size = 0; size <= kMaxDatagramBytes; ++size) {
         now += 100ms;
         const std::size_t before = wire.bytes;
-        host.receive(kHome, std::span(packet).first(size), now);
-        ASSERT_LE(wire.bytes - before, size);
-        ASSERT_EQ(wire.bytes - before, size < kResetBytes ? 0 : kResetBytes) << size;
-        if (size >= kResetBytes) {
-            EXPECT_EQ(wire.sent.back().second[0], kResetKind);
-        }
+        host.receive(kHome, stray_probe(config, size), now);
+        const bool is_whole = size >= 1 + 4 + 1 + 8 + 1 + kInsecureTagBytes;
+        ASSERT_EQ(wire.bytes - before, is_whole ? kResetBytes : 0) << size;
+        ASSERT_TRUE(!is_whole || wire.bytes - before < size);
     }
     wire.sent.clear();
     now += 100ms;
-    for (int i = 0; i < 10'000; ++i) host.receive(kHome, packet, now + i * 100us);  // in one second
-    EXPECT_EQ(wire.sent.size(), 100u);
-    // Disconnect packets and resets get no reset, so that two hosts never answer each other for ever.
+    const auto probe = stray_probe(config, 40);
+    for (int i = 0; i < 100'000; ++i) host.receive(kHome, probe, now + i * 100us);  // in ten seconds
+    EXPECT_NEAR(double(wire.sent.size()), 1000, 150);
+    // Other packets get no reset, so that two hosts never answer each other for ever.
     wire.sent.clear();
-    now += 2s;
-    packet[0] = std::byte(0xb0);
-    host.receive(kHome, packet, now);
+    now += 20s;
+    for (const unsigned kind : {0xa8u, 0xb0u, 0xc8u}) {
+        auto other = probe;
+        other[0] = std::byte(kind);
+        host.receive(kHome, other, now);
+    }
     host.receive(kHome, bytes_of({1, {}}), now);
     EXPECT_TRUE(wire.sent.empty());
     EXPECT_EQ(host.endpoint_stats().drops[Drop::wrong_direction], 1u);
@@ -279,10 +270,27 @@ TEST(Reset, TheGreatestLimitAllowsResets) {
     HostConfig config = host_config();
     config.max_resets_per_s = std::numeric_limits<std::uint32_t>::max();
     Host host(config, recorder, wire);
-    std::vector<std::byte> packet(kMaxDatagramBytes, std::byte(0x55));
-    packet[0] = std::byte(0xa8);
-    host.receive(kHome, packet, 100s);
+    host.receive(kHome, stray_probe(config, 40), 100s);
     EXPECT_EQ(wire.sent.size(), 1u);
+}
+
+// Strangers who saw no salt send 20,000 datagrams a second, some of them of this very connection.
+TEST(Reset, StrangersDoNotUseUpTheResets) {
+    Restart test;
+    const auto seen = test.packet();
+    test.restart();
+    std::mt19937_64 random(1);
+    test.world.server_tick = [&] {
+        for (int i = 0; i < 200; ++i) {
+            auto blind = stray_probe(test.host_with, 60);
+            for (std::size_t at = 6; at < 14; ++at) blind[at] = std::byte(random() & 0xFF);
+            for (std::size_t at = 1; at < 5; ++at) blind[at] = i % 2 ? seen[at] : std::byte(random() & 0xFF);
+            test.world.host->receive(Address::ipv4(6, 6, 6, 6, std::uint16_t(i)), blind, test.world.now);
+        }
+    };
+    test.player->send("anyone?", test.world.now);
+    EXPECT_LE(test.time_to_notice(), 1s);
+    EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
 }
 
 // The host gives up a handshake when its answer has just arrived: the client believes that it is connected.
@@ -299,7 +307,8 @@ TEST(Reset, EndsAClientWhoseHandshakeTheServerGaveUp) {
     const Time connected = world.now;
     while (player.recorder.disconnects.empty() && world.now - connected < 20s) world.step();
     EXPECT_EQ(player.recorder.last_reason, DisconnectReason::server_restarted);
-    EXPECT_LE(world.now - connected, 120ms);
+    EXPECT_LE(world.now - connected, 700ms)
+        << "before the first measured round trip an ack is overdue after 500";
     EXPECT_EQ(world.host->endpoint_stats().handshakes_expired, 1u);
     EXPECT_TRUE(world.server.connects.empty());
 }

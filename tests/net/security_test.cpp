@@ -181,9 +181,7 @@ TEST(Security, DamagedPacketsChangeNothing) {
                 const std::uint64_t before = table.host_drops();
                 table.to_host(bytes);
                 ASSERT_EQ(table.host_drops(), before + 1);
-                // With a damaged connection id it is a packet of an unknown connection.
-                while (!table.from_host.sent.empty())
-                    ASSERT_EQ(read_kind(table.take(table.from_host)[0]), PacketKind::reset);
+                ASSERT_TRUE(table.from_host.sent.empty());
                 ASSERT_TRUE(table.at_host.payloads.empty() && table.at_host.messages.empty());
                 ASSERT_TRUE(table.at_host.disconnects.empty());
             });

@@ -166,11 +166,12 @@ void numbers() {
     show(entropy.next_key().bytes());
     const std::uint64_t number = entropy.next();
     show(std::as_bytes(std::span(&number, 1)));
-    const Key reset_key = derive_reset_key(hidden_key(13), {}, 1);
-    const ResetToken token = make_reset_token(reset_key, 1, 2, Address::ipv4(1, 2, 3, 4, 5));
-    bool is_ours = equal_in_constant_time(token, ResetToken{});
-    show(is_ours);
-    bool missing = is_missing(reset_key);
+    const Key private_key = hidden_key(13);
+    const ResetKey resets(private_key, {}, 1, 1);
+    const std::uint64_t salt = resets.make_salt(2, number), token = resets.token(2, salt);
+    show(std::as_bytes(std::span(&salt, 1)));
+    show(std::as_bytes(std::span(&token, 1)));
+    bool missing = is_missing(private_key);
     show(missing);
 }
 

@@ -176,6 +176,68 @@ void AckLiar::step(Battle& battle) {
     send(battle, {.acks = acks, .ping = true});
 }
 
+Address ManyPorts::at(int port) const {
+    Address result = first_;
+    result.port = std::uint16_t(first_.port + port);
+    return result;
+}
+
+void ManyPorts::see(Battle& battle, const Sighting& sighting) {
+    const int port = sighting.to.port - first_.port;
+    if (!guest_ || port < 0 || port >= ports_ || sighting.to != at(port)) return;
+    if (!guest_->is_accepted()) {
+        if (const std::optional<std::uint64_t> cookie = cookie_in(sighting.bytes))
+            return battle.inject(first_, battle.server, guest_->connect(*cookie), kOwnLatency);
+        if (guest_->read_answer(sighting.bytes, battle.now)) send(battle, 0);
+        return;
+    }
+    bytes_drawn += sighting.bytes.size();
+    if (port > 0 && is_late(battle)) forged_drawn_ += sighting.bytes.size();
+    if (port > 0 && forged_) return;
+    if (const std::optional<Bytes> echo = guest_->echo(sighting.bytes, battle.now))
+        return battle.inject(sighting.to, battle.server, *echo, kOwnLatency);
+    const std::optional<std::uint64_t> number = guest_->read_number(sighting.bytes, battle.now);
+    if (!number || received_.state(*number) != AckWindow::State::fresh) return;
+    received_.arrive(*number);
+    received_.accept(*number, battle.now);
+}
+
+void ManyPorts::step(Battle& battle) {
+    if (!guest_) {
+        guest_.emplace(battle.random(), battle.random());
+        return battle.inject(first_, battle.server, guest_->request(), kOwnLatency);
+    }
+    if (!guest_->is_accepted()) return;
+    send(battle, 0);
+    if (battle.now < next_) return;
+    next_ = battle.now + interval_;
+    for (int port = 1; port < ports_; ++port) send(battle, port);
+}
+
+void ManyPorts::send(Battle& battle, int port) {
+    Bytes bytes = guest_->packet({.acks = received_.acks(battle.now), .ping = true});
+    if (port > 0 && is_late(battle)) forged_sent_ += bytes.size();
+    battle.inject(at(port), battle.server, std::move(bytes), kOwnLatency);
+}
+
+void Observer::see(Battle& battle, const Sighting& sighting) {
+    if (is_handshake(sighting.bytes)) return;
+    const auto later = [&](std::uint64_t most_ms) {
+        return Duration(std::int64_t(random_() % (most_ms * 1000)));
+    };
+    if (const Player* const player = battle.player_at(sighting.from)) {
+        for (std::uint64_t n = random_() % 4; n > 0; --n) {
+            const Address mine = Address::ipv4(66, 2, std::uint8_t(player->number), 1,
+                                               std::uint16_t(kFirstPort + random_() % kPorts));
+            const Duration delay = random_() % 2 ? later(20) : later(2000);
+            battle.inject(random_() % 3 ? mine : sighting.from, battle.server, sighting.bytes, delay);
+        }
+    }
+    const bool is_mine = sighting.to.ip[0] == 66 && sighting.to.ip[1] == 2 && sighting.to.port >= kFirstPort;
+    if (!is_mine || sighting.to.ip[2] >= battle.players.size()) return;
+    battle.inject(battle.server, battle.players[sighting.to.ip[2]]->address, sighting.bytes, later(40));
+}
+
 Address Flood::fresh_address(Battle& battle) const {
     std::uint64_t random = battle.random();
     const auto byte = [&] { return std::uint8_t(std::exchange(random, random >> 8) & 0xFF); };

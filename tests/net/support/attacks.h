@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "net/ack_window.h"
 #include "tests/net/support/battle.h"
 
 namespace shoal::net::attacks {
@@ -171,6 +172,47 @@ public:
 private:
     void hear(Battle& battle, const Sighting& sighting) override;
     std::deque<std::pair<Time, std::uint64_t>> sent_;  // packet numbers, and times to acknowledge them
+};
+
+/// A client that sends from several ports, acknowledges what it gets at any of them, and echoes challenges.
+class ManyPorts : public Attack {
+public:
+    ManyPorts(const Address& first, int ports) : first_(first), ports_(ports) {}
+    void see(Battle& battle, const Sighting& sighting) override;
+    void step(Battle& battle) override;
+    /// From now on only the first port receives; packets come from the others every `interval`.
+    void forge(Time now, Duration interval) { forged_ = now, interval_ = interval; }
+    /// Bytes to the forged ports since eight seconds after forge(), minus the bytes from them.
+    std::uint64_t excess() const { return forged_drawn_ > forged_sent_ ? forged_drawn_ - forged_sent_ : 0; }
+    std::uint64_t bytes_drawn = 0;  // to all ports, after the handshake
+
+private:
+    Address at(int port) const;
+    bool is_late(const Battle& battle) const {
+        return forged_ && battle.now >= *forged_ + std::chrono::seconds(8);
+    }
+    void send(Battle& battle, int port);
+
+    Address first_;
+    int ports_;
+    std::optional<Guest> guest_;
+    AckWindow received_{1};
+    std::optional<Time> forged_;
+    Duration interval_{0};
+    Time next_{0};
+    std::uint64_t forged_drawn_ = 0, forged_sent_ = 0;
+};
+
+/// Collects the packets of every player, and sends copies at once or up to two seconds later, from the
+/// player's address or from addresses of the attacker's own. Relays what the server sends there.
+class Observer : public Attack {
+public:
+    explicit Observer(std::uint64_t seed) : random_(seed) {}
+    void see(Battle& battle, const Sighting& sighting) override;
+
+private:
+    static constexpr std::uint16_t kFirstPort = 7000, kPorts = 6;
+    std::mt19937_64 random_;
 };
 
 /// The source of a flood: `prefixes` of these, each with any number of machines or ports.

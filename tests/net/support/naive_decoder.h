@@ -53,7 +53,8 @@ struct Packet {
     unsigned reason = 0;
     Bytes text;
     std::uint64_t challenge = 0;
-    Bytes reset_token;  // of a challenge
+    bool is_probe = false;
+    std::uint64_t reset_salt = 0;  // of a probe
 };
 
 /// Reads bytes from the front. A read past the end returns zeros and sets `failed`.
@@ -192,7 +193,6 @@ inline bool read_contents(const Bytes& body, std::uint64_t expected_id, Packet& 
     }
     if (packet.is_challenge || packet.is_echo) {
         packet.challenge = in.little_endian(8);
-        if (packet.is_challenge && in.left() > 0) packet.reset_token = in.take(16);
         return !in.failed && in.left() == 0;
     }
     const unsigned flags = in.u8();
@@ -239,13 +239,17 @@ public:
         const unsigned first = in.u8();
         const unsigned kind = first >> 3 & 15;
         const unsigned challenge_or_echo = to_server_ ? 9 : 8;
-        if (first < 128 || (kind != 5 && kind != 6 && kind != challenge_or_echo)) return Verdict::dropped;
+        packet.is_probe = to_server_ && kind == 10;
+        if (first < 128 || (kind != 5 && kind != 6 && kind != challenge_or_echo && !packet.is_probe))
+            return Verdict::dropped;
         packet.is_disconnect = kind == 6;
         packet.is_challenge = kind == 8;
         packet.is_echo = kind == 9;
         if (to_server_) packet.connection_id = static_cast<std::uint32_t>(in.little_endian(4));
         const unsigned number_bytes = (first & 3) + 1;
-        packet.number = closest(in.little_endian(number_bytes), number_bytes, newest_ + 1);
+        const std::uint64_t low = in.little_endian(number_bytes);
+        if (packet.is_probe) packet.reset_salt = in.little_endian(8);
+        packet.number = closest(low, number_bytes, newest_ + 1);
         const std::size_t tag_bytes = insecure_ ? 8 : 16;
         if (in.failed || in.left() < 1 + tag_bytes) return Verdict::dropped;
         const Bytes header(in.all.begin(), in.all.begin() + std::ptrdiff_t(in.at));

@@ -1,0 +1,37 @@
+#pragma once
+// Limits how often something is done for strangers, by chance: an address that asks often does not use up
+// what others need, and nothing is remembered of anybody.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "endpoint.h"
+
+namespace shoal::net {
+
+class Lottery {
+public:
+    static constexpr Duration kSlice = std::chrono::milliseconds(100);
+    static constexpr std::int64_t kSavedSlices = 3;
+
+    /// Returns whether this one wins. In each kSlice, `most` win on average; after slices without draws, up
+    /// to kSavedSlices times as many in one slice. If draws become more frequent, more may win in one slice.
+    /// `random`: an unpredictable number.
+    bool draw(double most, std::uint64_t random, Time now) {
+        if (now - slice_ >= kSlice) {
+            allowed_ = most * double((std::min<std::int64_t>)((now - slice_) / kSlice, kSavedSlices));
+            draws_before_ = std::exchange(draws_, 0);
+            slice_ = now;
+        }
+        draws_ += 1;
+        return double(random >> 11) * 0x1p-53 < allowed_ / (std::max)(draws_, draws_before_);
+    }
+
+private:
+    std::uint32_t draws_ = 0, draws_before_ = 0;  // in this slice, and in the previous one
+    double allowed_ = 0;                          // how many win in this slice, on average
+    Time slice_{0};                               // when this slice began
+};
+
+}  // namespace shoal::net
