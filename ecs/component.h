@@ -417,5 +417,5 @@ private:
 
 namespace shoal::ecs {
 using all::ComponentType, all::destroy_with_target, all::exclusive, all::HookKind, all::many,
-    all::RelationTraits, all::to;
+    all::RelationTraits, all::Storable, all::to;
 }  // namespace shoal::ecs
