@@ -20,6 +20,8 @@
 using namespace shoal::ecs::all;
 using namespace ecs_types;
 
+namespace ecs_copy_test {
+
 namespace {
 
 struct Name {
@@ -433,3 +435,5 @@ TEST(EarlyExit, EachEndsWhenTheFunctionReturnsFalse) {
     world.each_archetype([&](const Archetype&) { return ++visited != 2; });
     EXPECT_EQ(visited, 2);
 }
+
+}  // namespace ecs_copy_test
