@@ -11,28 +11,20 @@ constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, fo
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which newest_ has room at first
 
-// Packet loss, 0..1, above which small reliable messages are repeated once, or twice, before they are known
-// to be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th
-// percentile of latency from 200 to 75 ms. To declare packets as lost sooner does not lower this latency.
-constexpr double kLossForOne = 0.01;
-constexpr double kLossForTwo = 0.03;
+// Packet loss, 0..1, above which small reliable messages are repeated before they are known to be lost. With
+// 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th percentile of latency
+// from 200 to 75 ms. To declare packets as lost sooner does not lower this latency.
+constexpr double kLossForRepeats = 0.01;
 // Least time between a message and its repeat. The two leave in different ticks, because losses come in
 // bursts.
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);
 // This long after a message was sent, its repeat gets a packet of its own, if no other packet took it.
 constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);
 constexpr double kMaxRepeatCredit = 1200;
-// A second repeat is sent only while all repeats take less than this part of repeat_share_. If each packet
-// has one small message, first repeats alone take about this part.
-constexpr double kSecondShare = 0.74;
 
 /// Returns the number of pieces of a message, at least 1.
 std::size_t piece_count(std::size_t message_bytes) {
     return std::max<std::size_t>(1, (message_bytes + kMaxMessageBytes - 1) / kMaxMessageBytes);
-}
-
-std::size_t repeats_wanted(double loss) {
-    return loss > kLossForTwo ? 2 : loss > kLossForOne ? 1 : 0;
 }
 
 }  // namespace
@@ -182,8 +174,7 @@ SendQueue::Waiting SendQueue::waiting_messages(Weight weight) const {
 }
 
 bool SendQueue::has_repeats(const Terms& terms) const {
-    return repeats_wanted(terms.loss) > 0 && !repeats_[0].empty() &&
-           repeats_[0][0].sent + kRepeatAlone <= terms.now;
+    return terms.loss > kLossForRepeats && !repeats_.empty() && repeats_[0].sent + kRepeatAlone <= terms.now;
 }
 
 /// Returns whether bulk messages must take turns with normal messages. First case: a bulk message was lost
@@ -263,25 +254,17 @@ void SendQueue::assign_ids(std::uint32_t index, Newest* entry) {
 }
 
 void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
-    if (repeats_[0].empty() && repeats_[1].empty()) return;
-    const std::size_t wanted = repeats_wanted(terms.loss);
-    for (std::size_t round = 0; round < repeats_.size(); ++round) {
-        Fifo<Repeat>& waiting = repeats_[round];
-        if (round >= wanted) waiting.clear();
-        for (; !waiting.empty() && waiting[0].sent + kRepeatAfter <= terms.now; waiting.pop()) {
-            const Repeat repeat = waiting[0];
-            Message* const message = find(repeat.id);
-            // Skips a message that was delivered, lost, or sent again in the meantime.
-            if (!message || message->copies == 0 || message->last_sent != repeat.sent) continue;
-            if (repeat_credit_[round] < message->size) break;
-            const bool is_protected = take_parity(draft, *message);
-            if (!is_protected && !put(draft, index_of(repeat.id))) break;
-            for (double& credit : repeat_credit_)
-                credit = std::max(credit - message->size, -kMaxRepeatCredit);
-            if (is_protected) continue;
-            message->last_sent = terms.now;
-            if (round + 1 < wanted) repeats_[round + 1].push({repeat.id, terms.now});
-        }
+    if (terms.loss <= kLossForRepeats) repeats_.clear();
+    for (; !repeats_.empty() && repeats_[0].sent + kRepeatAfter <= terms.now; repeats_.pop()) {
+        const Repeat repeat = repeats_[0];
+        Message* const message = find(repeat.id);
+        // Skips a message that was delivered, lost, or sent again in the meantime.
+        if (!message || message->copies == 0 || message->last_sent != repeat.sent) continue;
+        if (repeat_credit_ < message->size) break;
+        const bool is_protected = take_parity(draft, *message);
+        if (!is_protected && !put(draft, index_of(repeat.id))) break;
+        repeat_credit_ = std::max(repeat_credit_ - message->size, -kMaxRepeatCredit);
+        if (!is_protected) message->last_sent = terms.now;
     }
 }
 
@@ -406,8 +389,8 @@ void SendQueue::write_message(ByteWriter& out, std::uint32_t index, const Terms&
     if (is_repeat || message.losses > 0) stats.messages_repeated += 1;
     message.copies += 1;
     message.last_sent = terms.now;
-    if (!is_repeat && is_small && is_unprotected && repeats_wanted(terms.loss) > 0)
-        repeats_[0].push({message.id, terms.now});
+    if (!is_repeat && is_small && is_unprotected && terms.loss > kLossForRepeats)
+        repeats_.push({message.id, terms.now});
 }
 
 /// Adds the ids of a run to carried_. If these ids directly follow those of the entry `last`, this entry
@@ -458,10 +441,7 @@ SendQueue::Message* SendQueue::find(std::uint64_t id) {
 }
 
 void SendQueue::paid(std::size_t bytes) {
-    for (std::size_t round = 0; round < repeat_credit_.size(); ++round) {
-        const double earned = repeat_share_ * (round == 0 ? 1 : kSecondShare) * double(bytes);
-        repeat_credit_[round] = std::min(repeat_credit_[round] + earned, kMaxRepeatCredit);
-    }
+    repeat_credit_ = std::min(repeat_credit_ + repeat_share_ * double(bytes), kMaxRepeatCredit);
 }
 
 bool SendQueue::is_consistent() const {

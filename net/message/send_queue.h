@@ -49,7 +49,7 @@ public:
     /// What the SendQueue must know of the packet that is to be filled.
     struct Terms {
         Time now{0};
-        double loss = 0;              // part of the packets that is lost, 0..1; decides the number of repeats
+        double loss = 0;              // part of the packets that is lost, 0..1; decides whether to repeat
         bool beside_payload = false;  // the packet has a payload. A receiver that refuses the payload does
                                       // not acknowledge the packet: messages lost twice are not sent in it
         bool bulk = true;             // bulk messages may be sent in it
@@ -83,8 +83,7 @@ public:
 
     /// Call it when a packet of `bytes` bytes was sent: adds credit for repeats.
     void paid(std::size_t bytes);
-    /// `share`: the most bytes of repeats for each byte sent (repeats included); 0 (no repeats) to 1. A
-    /// second repeat is sent only while all repeats together stay below about three quarters of this share.
+    /// `share`: the most bytes of repeats for each byte sent (repeats included); 0 (no repeats) to 1.
     void set_repeat_share(double share) { repeat_share_ = share; }
     /// Sets the limit of each queue. Queued messages stay, even if they exceed a lower limit.
     void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
@@ -199,9 +198,9 @@ private:
     std::uint32_t window_bytes_ = 0;  // bytes of the messages in sent_
     IndexPool<Carried> carried_;      // for each packet in flight a list of its reliable ids
 
-    std::array<Fifo<Repeat>, 2> repeats_;  // candidates for a first and for a second repeat; may be outdated
+    Fifo<Repeat> repeats_;  // candidates; may be outdated
     double repeat_share_ = 0.5;
-    std::array<double, 2> repeat_credit_{};  // bytes left for first and for second repeats
+    double repeat_credit_ = 0;  // bytes left for repeats
 };
 
 class SendQueue::Draft {
