@@ -76,6 +76,7 @@ FORCE:
 slow_sources := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
 alone := $(slow_sources:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
 alone += $(wildcard tests/*/readme_test.cpp tests/*/macros_test.cpp)
+alone += tests/ecs/plugin_test.cpp tests/ecs/exceptions_test.cpp
 library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
 $(foreach folder,$(library_folders),$(eval $(call unit,$(out)/$(folder)/unit-all,$(filter-out $(alone),$(wildcard $(folder)/*.cpp)))))
 library := $(library_folders:%=$(out)/%/unit-all.o) $(out)/net/crypto/primitives.o
@@ -166,7 +167,7 @@ endif
 # than release and debug, either all quick tests are or none. Slow models are optimised in all configs.
 slow_models := $(slow_sources:%=$(out)/%.o)
 slow_models += $(if $(filter sanitize,$(config)),$(out)/tests/sim/unit-all.o $(net_support))
-quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
+quick_tests := $(filter-out $(slow_models) $(out)/tests/ecs/exceptions_test.o,$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
 optimised_release := ecs/support/% net/% sim/%
 optimised_debug := $(optimised_release)
 optimised_tsan := %
@@ -180,6 +181,19 @@ $(optimised): private CXXFLAGS += $(call quick,-O1)
 $(filter-out $(optimised),$(quick_tests)): | $(prelude)-O0.h.gch
 $(filter-out $(optimised),$(quick_tests)): private CXXFLAGS += $(call quick,-O0)
 $(slow_models): private CXXFLAGS += -O2
+
+# Shared libraries that a test loads and unloads. g++ has two models of symbols that are unique in a process.
+plugin_models := plain $(if $(findstring clang,$(CXX)),,unique)
+plugins := $(foreach model,$(plugin_models),$(patsubst %,$(out)/tests/ecs/plugins/$(model)_%.so,1 2 3))
+plugin_flags = -O1 -fPIC -shared -DVERSION=$(lastword $(subst _, ,$(basename $@)))
+plugin_flags += $(if $(findstring clang,$(CXX)),,$(if $(findstring plain,$@),-fno-gnu-unique))
+plugin_flags += $(if $(filter Darwin,$(shell uname)),-undefined dynamic_lookup)
+$(plugins): tests/ecs/plugins/plugin.cpp tests/ecs/plugins/plugin.h $(wildcard ecs/*.h) Makefile
+	@mkdir -p $(@D)
+	@echo link $@
+	@$(CXX) $(filter-out -MMD -MP,$(CXXFLAGS)) $(plugin_flags) $< -o $@ $(LDFLAGS)
+$(out)/tests/ecs/plugin_test.o: | $(plugins)
+$(out)/tests/ecs/plugin_test.o: private CXXFLAGS += -DPLUGINS='"$(dir $(firstword $(plugins)))"'
 
 # The snippets of the README.md of a library and of its rooms.
 readme_tests := $(patsubst %,tests/%/readme_test.cpp,ecs net replication)
@@ -226,7 +240,7 @@ $(out)/secrets/%: $(out)/tests/secrets/memory.o $(out)/secrets/%.o $(filter-out 
 $(test_program): $(test_library) $(tests)
 	@mkdir -p $(@D)
 	@echo link $@
-	@$(CXX) $^ -o $@ $(LDFLAGS) -lgtest_main -lgtest
+	@$(CXX) $^ -o $@ $(LDFLAGS) -rdynamic -lgtest_main -lgtest -ldl
 
 $(bin)/bench/paths: $(net_support)
 

@@ -101,7 +101,7 @@ inline void Column::relocate_value(std::byte* from, std::byte* to) const {
     }
 }
 
-void Column::relocate_by_type(std::byte* from, std::byte* to) const {
+void Column::relocate_by_type(std::byte* from, std::byte* to) const noexcept {
     type_->move(to, from);
     if (type_->destroy != nullptr) type_->destroy(from);
 }

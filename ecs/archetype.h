@@ -52,7 +52,7 @@ private:
 
     std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
     void relocate_value(std::byte* from, std::byte* to) const;
-    void relocate_by_type(std::byte* from, std::byte* to) const;
+    void relocate_by_type(std::byte* from, std::byte* to) const noexcept;
     void raise_stamp(std::uint32_t last, std::uint32_t row);
     void close_gap(std::uint32_t last, std::uint32_t row);
     void close_gap_small(std::uint32_t last, std::uint32_t row);

@@ -8,14 +8,12 @@ ArchetypeGraph::ArchetypeGraph(ComponentTable& components) : components_(compone
     of(std::span<const ComponentId>{});
 }
 
-Archetype& ArchetypeGraph::of(std::span<const TypeTag* const> pack, std::uint32_t hash) {
-    const std::uint32_t known = packs_.find(pack.data(), hash);
-    if (known != AddressMap::kAbsent) return (*this)[known];
+Archetype& ArchetypeGraph::of(std::span<const TypeTag* const> pack, std::uint64_t key) {
     std::vector<ComponentId> ids;
     for (const TypeTag* tag : pack) ids.push_back(components_.id_of(*tag));
     std::sort(ids.begin(), ids.end());
     Archetype& archetype = of(ids);
-    packs_.insert(pack.data(), hash, archetype.index());
+    packs_.insert(key, archetype.index());
     return archetype;
 }
 

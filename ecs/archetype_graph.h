@@ -34,9 +34,14 @@ public:
     /// The archetype with exactly these components.
     Archetype& of(std::span<const ComponentId> sorted);
 
-    /// The archetype with exactly these types. The address of `pack` is the key of a cache: `pack` must be a
-    /// static array, and two lists of types must not share one. `hash` is the hash of the type names.
-    Archetype& of(std::span<const TypeTag* const> pack, std::uint32_t hash);
+    /// The archetype that of() returned for this key; null if of() was not called.
+    Archetype* find_pack(std::uint64_t key) const {
+        const std::uint32_t known = packs_.find(key);
+        return known != KeyMap::kAbsent ? &(*this)[known] : nullptr;
+    }
+    /// The archetype with exactly these types. Requires that find_pack(key) is null; no other list of types
+    /// may have this key.
+    Archetype& of(std::span<const TypeTag* const> pack, std::uint64_t key);
 
     /// The cell of a component of the entity at `place`.
     static Cell cell(EntityTable::Place place, const KnownComponent& component) {
@@ -88,7 +93,7 @@ private:
                           std::span<const ComponentId> added);
 
     ComponentTable& components_;
-    AddressMap packs_;                 // from the `pack` argument of of() to the index of its archetype
+    KeyMap packs_;                     // from the `key` argument of of() to the index of its archetype
     std::vector<ComponentId> wanted_;  // scratch of find_after()
 };
 

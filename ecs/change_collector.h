@@ -3,7 +3,9 @@
 
 #include <bit>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -68,17 +70,25 @@ public:
 
     class Iterator {
     public:
+        using value_type = Change;
+        using reference = Change;
+        using pointer = void;
+        using difference_type = std::ptrdiff_t;
+        using iterator_category = std::input_iterator_tag;
+
+        Iterator() = default;
         Iterator(const ChangeCollector& collector, std::size_t at) : collector_(&collector), at_(at) {}
         Change operator*() const { return collector_->change(at_); }
         Iterator& operator++() {
             ++at_;
             return *this;
         }
+        Iterator operator++(int) { return {*collector_, at_++}; }
         bool operator==(const Iterator& other) const { return at_ == other.at_; }
 
     private:
-        const ChangeCollector* collector_;
-        std::size_t at_;
+        const ChangeCollector* collector_ = nullptr;
+        std::size_t at_ = 0;
     };
 
     /// A view of the collected changes. It and its spans are valid until the world or the collector changes.

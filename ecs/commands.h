@@ -26,6 +26,7 @@ public:
         changed,      // calls change hooks for the entities
         delay_begins,
         delay_ends,
+        thrown,  // a hook threw: see World::throw_kept()
     };
 
     struct Command {

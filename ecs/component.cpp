@@ -8,7 +8,7 @@
 
 namespace shoal::ecs::all {
 
-void ComponentType::construct(void* to, void* from) const {
+void ComponentType::construct(void* to, void* from) const noexcept {
     if (move == nullptr) {
         std::memcpy(to, from, size);
     } else {
@@ -16,7 +16,7 @@ void ComponentType::construct(void* to, void* from) const {
     }
 }
 
-void ComponentType::construct_copy(void* to, const void* from) const {
+void ComponentType::construct_copy(void* to, const void* from) const noexcept {
     if (copy == nullptr) {
         std::memcpy(to, from, size);
     } else {
@@ -24,7 +24,7 @@ void ComponentType::construct_copy(void* to, const void* from) const {
     }
 }
 
-void ComponentType::overwrite(void* to, void* from) const {
+void ComponentType::overwrite(void* to, void* from) const noexcept {
     if (to == from) return;
     if (destroy != nullptr) destroy(to);
     construct(to, from);
@@ -38,37 +38,36 @@ void KnownComponent::set_column(std::uint32_t archetype, Column* column) {
     columns[archetype] = column;
 }
 
-AddressMap::AddressMap() : entries_(16), mask_(15) {}
+KeyMap::KeyMap() : entries_(16), mask_(15) {}
 
-std::uint32_t AddressMap::find(const void* address, std::uint32_t hash) const {
-    for (std::uint32_t i = hash;; ++i) {
-        const Entry& entry = entries_[i & mask_];
-        if (entry.address == address) return entry.number;
-        if (entry.address == nullptr) return kAbsent;
+std::uint32_t KeyMap::find(std::uint64_t key) const {
+    for (std::uint64_t i = key;; ++i) {
+        const Entry& entry = entries_[static_cast<std::size_t>(i & mask_)];
+        if (entry.key == key) return entry.number;
+        if (entry.key == 0) return kAbsent;
     }
 }
 
-void AddressMap::insert(const void* address, std::uint32_t hash, std::uint32_t number) {
-    assert(address != nullptr);
-    assert(find(address, hash) == kAbsent);
+void KeyMap::insert(std::uint64_t key, std::uint32_t number) {
+    assert(key != 0);
+    assert(find(key) == kAbsent);
     if ((count_ + 1) * 2 > entries_.size()) {
         std::vector<Entry> old(entries_.size() * 2);
         old.swap(entries_);
-        mask_ = static_cast<std::uint32_t>(entries_.size() - 1);
+        mask_ = entries_.size() - 1;
         count_ = 0;
         for (const Entry& entry : old)
-            if (entry.address != nullptr) insert(entry.address, entry.hash, entry.number);
+            if (entry.key != 0) insert(entry.key, entry.number);
     }
-    std::uint32_t i = hash & mask_;
-    while (entries_[i].address != nullptr) i = (i + 1) & mask_;
-    entries_[i] = {address, hash, number};
+    std::uint64_t i = key & mask_;
+    while (entries_[static_cast<std::size_t>(i)].key != 0) i = (i + 1) & mask_;
+    entries_[static_cast<std::size_t>(i)] = {key, number};
     ++count_;
 }
 
-void AddressMap::insert_all(const AddressMap& other) {
+void KeyMap::insert_all(const KeyMap& other) {
     for (const Entry& entry : other.entries_)
-        if (entry.address != nullptr && find(entry.address, entry.hash) == kAbsent)
-            insert(entry.address, entry.hash, entry.number);
+        if (entry.key != 0 && find(entry.key) == kAbsent) insert(entry.key, entry.number);
 }
 
 /// Owns the string that `name` refers to.
@@ -106,10 +105,7 @@ bool ComponentTable::register_as(const ComponentTable& other) {
             ours.relation != theirs.relation)
             return false;
     }
-    const std::uint32_t known = size();
-    for (std::uint32_t i = known; i < other.size(); ++i) add(*other.types_[i]);
-    for (const Named& named : other.named_)
-        if (named.id.value >= known) named_.push_back(named);
+    for (std::uint32_t i = size(); i < other.size(); ++i) add(*other.types_[i]);
     ids_.insert_all(other.ids_);
     return true;
 }
@@ -126,31 +122,17 @@ KnownComponent& ComponentTable::known_slow(const TypeTag& tag) {
     ComponentId id = find_slow(tag).id;
     if (!id) {
         id = add(ComponentType{tag.name, tag.size, tag.align, tag.move, tag.destroy, nullptr, tag.relation});
-        if (tag.is_shared) named_.push_back({&tag, id});
+        ids_.insert(tag.key(), id.value);
     }
     KnownComponent& component = *types_[id.value];
-    if (ids_.find(&tag, tag.hash) != AddressMap::kAbsent) return component;
-    ids_.insert(&tag, tag.hash, id.value);
+    assert(component.name == tag.name && component.size == tag.size);  // else two types have one hash
     CacheEntry& place = cache_[tag.hash % kCacheSize];
-    if (place.tag == nullptr) place = {&tag, &component};
+    if (place.component == nullptr) place = {tag.key(), &component};
     return component;
 }
 
 const KnownComponent& ComponentTable::find_slow(const TypeTag& tag) const {
-    const ComponentId id{ids_.find(&tag, tag.hash)};
-    return (*this)[id ? id : find_by_name(tag)];
-}
-
-ComponentId ComponentTable::find_by_name(const TypeTag& tag) const {
-    if (!tag.is_shared) return {};
-    for (const Named& named : named_) {
-        // A library has only one tag of each type, so a second tag of the same name in the same library
-        // belongs to another type.
-        if (named.tag->name != tag.name || named.tag->library == tag.library) continue;
-        // If two libraries define a type differently, each definition gets a component of its own.
-        if (named.tag->size == tag.size && named.tag->align == tag.align) return named.id;
-    }
-    return {};
+    return (*this)[ComponentId{ids_.find(tag.key())}];
 }
 
 }  // namespace shoal::ecs::all

@@ -56,14 +56,14 @@ struct ComponentType {
     RelationTraits relation = RelationTraits::none;
 
     /// Constructs a value in uninitialised memory by moving from `from`. Not for tags.
-    void construct(void* to, void* from) const;
+    void construct(void* to, void* from) const noexcept;
 
     /// As construct(), but copies. Requires is_copyable().
-    void construct_copy(void* to, const void* from) const;
+    void construct_copy(void* to, const void* from) const noexcept;
     bool is_copyable() const { return is_tag() || move == nullptr || copy != nullptr; }
 
     /// Replaces the value at `to` by moving from `from`. Does nothing if `to` == `from`. Not for tags.
-    void overwrite(void* to, void* from) const;
+    void overwrite(void* to, void* from) const noexcept;
 
     bool is_tag() const { return size == 0; }
     bool is_relation() const { return relation != RelationTraits::none; }
@@ -169,27 +169,23 @@ using SetValue = std::conditional_t<std::is_void_v<ValueOf<K>>, void*, ValueOf<K
 template <class K>
 concept DefaultKey = Key<K> && std::is_default_constructible_v<ValueOf<K>>;
 
-/// The key of a value whose type is known at compile time: not an id.
+/// The key of a component or pair whose type is known at compile time: not an id.
 template <class K>
-concept TypedValueKey = ValueKey<K> && !std::is_void_v<ValueOf<K>>;
-
-/// Each shared library of a program has its own copy of this constant. Its address identifies the library.
-#if defined(__GNUC__) && !defined(_WIN32)  // on Windows symbols are hidden by default
-[[gnu::visibility("hidden")]]
-#endif
-inline constexpr char library_mark = 0;
+concept TypedKey = Key<K> && !std::is_void_v<ValueOf<K>>;
 
 /// Describes a C++ type, the same for all worlds. Each world gives the type an id of its own.
 struct TypeTag {
     std::string_view name;
-    std::uint32_t hash;   // hash of the name
-    const char* library;  // &library_mark of the library that made the tag
-    bool is_shared;       // the name means the same type in every shared library of the program
+    std::uint64_t hash;  // of the name and the layout; other layouts of the same name have other hashes
+    bool is_shared;      // the name means the same type in every shared library of the program
     std::uint32_t size;
     std::uint32_t align;
     void (*move)(void* to, void* from);
     void (*destroy)(void* value);
     RelationTraits relation;
+
+    /// Names the type in a world. No address of a library that may be unloaded is looked at.
+    std::uint64_t key() const { return is_shared ? hash : hash + reinterpret_cast<std::uintptr_t>(this); }
 };
 
 template <class T>
@@ -210,33 +206,49 @@ constexpr std::string_view type_name() {
 }
 
 /// Source: FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv.
-constexpr std::uint32_t hash_name(std::string_view name, std::uint32_t hash = 0x811C'9DC5) {
-    for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x0100'0193;
+constexpr std::uint64_t hash_step(std::uint64_t hash, std::uint64_t value) {
+    return (hash ^ value) * 0x100'0000'01B3;
+}
+constexpr std::uint64_t hash_name(std::string_view name) {
+    std::uint64_t hash = 0xCBF2'9CE4'8422'2325;
+    for (const char letter : name) hash = hash_step(hash, static_cast<unsigned char>(letter));
     return hash;
 }
 
+// Each shared library has its own tags and functions: another library may define the type differently.
 template <class T>
-constexpr TypeTag make_type_tag() {
+#if defined(__GNUC__) && !defined(_WIN32)  // on Windows symbols are hidden by default
+[[gnu::visibility("hidden")]]
+#endif
+constexpr TypeTag
+make_type_tag() {
     constexpr std::string_view name = type_name<T>();
     TypeTag tag{};
     tag.name = name;
-    tag.hash = hash_name(name);
-    tag.library = &library_mark;
     // Local and anonymous types of the same name can be different types.
     tag.is_shared = name.find_first_of("({'`") == name.npos && name.find("<lambda") == name.npos &&
                     name.find("<unnamed") == name.npos;
     tag.size = std::is_empty_v<T> ? 0 : static_cast<std::uint32_t>(sizeof(T));
     tag.align = static_cast<std::uint32_t>(alignof(T));
-    if (!std::is_trivially_copyable_v<T> || !std::is_copy_constructible_v<T>)
-        tag.move = [](void* to, void* from) { ::new (to) T(std::move(*static_cast<T*>(from))); };
+    constexpr bool is_plain = std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>;
+    if (!is_plain) tag.move = [](void* to, void* from) { ::new (to) T(std::move(*static_cast<T*>(from))); };
     if (!std::is_trivially_destructible_v<T>) tag.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
     if constexpr (Relation<T>) tag.relation = T::relation;
+    constexpr unsigned operations = (is_plain ? 0 : 1) | (std::is_trivially_destructible_v<T> ? 0 : 2);
+    tag.hash = hash_step(hash_name(name), std::uint64_t{tag.size} << 32 | std::uint64_t{tag.align} << 8 |
+                                              static_cast<unsigned>(tag.relation) << 2 | operations);
     return tag;
 }
 
-/// Its address identifies T, within one shared library.
 template <class T>
+#if defined(__GNUC__) && !defined(_WIN32)
+[[gnu::visibility("hidden")]]
+#endif
 inline constexpr TypeTag type_tag = make_type_tag<T>();
+
+/// What get() of a tag refers to: tags have no values in the world.
+template <class T>
+alignas(T) inline constexpr std::byte tag_value[sizeof(T)] = {};
 
 enum class HookKind : std::uint8_t { add, change, remove };
 struct HookCall;
@@ -294,31 +306,29 @@ struct KnownComponent : ComponentType {
     std::vector<Column*> columns;         // by archetype index; null if the archetype lacks the component
 };
 
-/// A small hash map from the addresses of static objects to numbers. The caller passes the hash of each
-/// address. For types the hash is computed at compile time.
-class AddressMap {
+/// A small hash map from keys, which are hashes, to numbers.
+class KeyMap {
 public:
     static constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;
 
-    AddressMap();
+    KeyMap();
 
-    std::uint32_t find(const void* address, std::uint32_t hash) const;
+    std::uint32_t find(std::uint64_t key) const;
 
-    /// Requires that the address is absent.
-    void insert(const void* address, std::uint32_t hash, std::uint32_t number);
+    /// Requires that the key is absent and not 0.
+    void insert(std::uint64_t key, std::uint32_t number);
 
-    /// Inserts the addresses of `other` that are absent here.
-    void insert_all(const AddressMap& other);
+    /// Inserts the keys of `other` that are absent here.
+    void insert_all(const KeyMap& other);
 
 private:
     struct Entry {
-        const void* address = nullptr;
-        std::uint32_t hash = 0;
+        std::uint64_t key = 0;
         std::uint32_t number = kAbsent;
     };
 
     std::vector<Entry> entries_;  // the size is a power of two; at most half of the entries are used
-    std::uint32_t mask_;
+    std::uint64_t mask_;
     std::uint32_t count_ = 0;
 };
 
@@ -340,22 +350,22 @@ public:
     void shrink(std::uint32_t archetypes);
 
     /// The type's component; registers the type on the first call. A type that another shared library
-    /// registered is found by name.
+    /// registered is found by its name and layout.
     KnownComponent& known(const TypeTag& tag) {
         const CacheEntry& place = cache_[tag.hash % kCacheSize];
-        return place.tag == &tag ? *place.component : known_slow(tag);
+        return place.key == tag.key() ? *place.component : known_slow(tag);
     }
     /// The type's component if it is in cache_; else null.
     KnownComponent* cached(const TypeTag& tag) const {
         const CacheEntry& place = cache_[tag.hash % kCacheSize];
-        return place.tag == &tag ? place.component : nullptr;
+        return place.key == tag.key() ? place.component : nullptr;
     }
     ComponentId id_of(const TypeTag& tag) { return known(tag).id; }
 
     /// The type's component. If the type is not registered: a component without an id, which no entity has.
     const KnownComponent& find_known(const TypeTag& tag) const {
         const CacheEntry& place = cache_[tag.hash % kCacheSize];
-        return place.tag == &tag ? *place.component : find_slow(tag);
+        return place.key == tag.key() ? *place.component : find_slow(tag);
     }
     ComponentId find(const TypeTag& tag) const { return find_known(tag).id; }
 
@@ -393,22 +403,16 @@ private:
 
     struct Kept;
     struct CacheEntry {
-        const TypeTag* tag = nullptr;
+        std::uint64_t key = 0;
         KnownComponent* component = nullptr;
-    };
-    struct Named {
-        const TypeTag* tag;
-        ComponentId id;
     };
 
     KnownComponent& known_slow(const TypeTag& tag);
     const KnownComponent& find_slow(const TypeTag& tag) const;
-    ComponentId find_by_name(const TypeTag& tag) const;
 
-    CacheEntry cache_[kCacheSize];        // by name hash modulo kCacheSize; an entry keeps its first type
-    AddressMap ids_;                      // from the address of a TypeTag to the id, for all registered types
+    CacheEntry cache_[kCacheSize];        // by hash modulo kCacheSize; an entry keeps its first type
+    KeyMap ids_;                          // from the key of a TypeTag to the id, for all registered types
     std::vector<KnownComponent*> types_;  // by id; owned; each is a Kept, which has a copy of its name
-    std::vector<Named> named_;            // types that other shared libraries find by name
     KnownComponent unknown_;
     PairTable pairs_;
 };

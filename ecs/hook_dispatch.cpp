@@ -21,16 +21,14 @@ void HookDispatch::queue(HookKind kind, const HookCall& call) {
 void HookDispatch::report_delayed(World& world) {
     if (delayed_.empty()) return;
     hold(false);
-    {
-        const World::Deferral deferral(world);
-        while (!delayed_.empty() && !is_held()) {  // a delay may begin meanwhile
-            const CommandQueue::Command command = delayed_.pop();
-            const bool is_add = command.kind == CommandQueue::Kind::added;
-            report(world, is_add ? HookKind::add : HookKind::change, command.entities, command.components[0]);
-            delayed_.finish(command);
-        }
+    const AtEnd hold_again{[&] { hold(is_delaying()); }};
+    const World::Deferral deferral(world);
+    while (!delayed_.empty() && !is_held()) {  // a delay may begin meanwhile
+        const CommandQueue::Command command = delayed_.pop();
+        const bool is_add = command.kind == CommandQueue::Kind::added;
+        report(world, is_add ? HookKind::add : HookKind::change, command.entities, command.components[0]);
+        delayed_.finish(command);
     }
-    hold(is_delaying());
 }
 
 void HookDispatch::delay(World& world, bool begins) {

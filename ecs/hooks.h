@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -160,6 +161,23 @@ inline void HookTable::run_one(const Subscriber& subscriber, const HookCall& cal
     subscriber.function.call(subscriber.function.state, call, is_disconnected_);
 }
 
+/// Keeps what a hook threw. The first exception is thrown again when the outermost operation ends.
+void keep_exception(World& world, std::exception_ptr exception);
+
+/// Calls a function of the game from a hook. The library goes on as if it had not thrown.
+template <class Fn>
+void call_guarded([[maybe_unused]] World& world, const Fn& fn) {
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+    try {
+        fn();
+    } catch (...) {
+        keep_exception(world, std::current_exception());
+    }
+#else
+    fn();
+#endif
+}
+
 /// Wraps a user's function. Fn takes (World&, Entity, const T&) or (World&, span<const Entity>,
 /// span<const T>). For tags and on_destroy there is no value parameter. For a relation, the third parameter
 /// is the target of the pair, one Entity in both forms. A remove hook may take a Removal as its last
@@ -170,11 +188,13 @@ HookFunction make_hook_function(Fn fn) {
     constexpr auto call = [](void* state, const HookCall& event, const bool& is_disconnected) {
         Fn& function = *static_cast<Fn*>(state);
         const auto tell = [&](const auto&... what) {
-            if constexpr (std::is_invocable_v<Fn&, World&, decltype(what)..., Removal>) {
-                function(event.world, what..., event.reason);
-            } else {
-                function(event.world, what...);
-            }
+            call_guarded(event.world, [&] {
+                if constexpr (std::is_invocable_v<Fn&, World&, decltype(what)..., Removal>) {
+                    function(event.world, what..., event.reason);
+                } else {
+                    function(event.world, what...);
+                }
+            });
         };
         constexpr auto accepts = []<class... What>() {
             return std::is_invocable_v<Fn&, World&, What...> ||

@@ -12,13 +12,13 @@ template <class T>
 class Mut {
 public:
     /// A write sets `bit` in `word`.
-    Mut(T& value, std::uint64_t& word, std::uint64_t bit) : value_(value), word_(word), bit_(bit) {}
+    Mut(T* value, std::uint64_t& word, std::uint64_t bit) : value_(value), word_(word), bit_(bit) {}
     Mut(const Mut&) = delete;
     Mut& operator=(const Mut&) = delete;
 
-    const T& read() const { return value_; }
-    const T& operator*() const { return value_; }
-    const T* operator->() const { return &value_; }
+    const T& read() const { return *value_; }
+    const T& operator*() const { return *value_; }
+    const T* operator->() const { return value_; }
 
     T& operator*() { return write(); }
     T* operator->() { return &write(); }
@@ -27,13 +27,16 @@ public:
         return *this;
     }
 
+protected:
+    bool has_value() const { return value_ != nullptr; }
+
 private:
     T& write() {
         word_ |= bit_;
-        return value_;
+        return *value_;
     }
 
-    T& value_;
+    T* value_;
     std::uint64_t& word_;
     std::uint64_t bit_;
 };

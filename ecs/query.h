@@ -158,7 +158,7 @@ struct Fetch<Mut<T>> {
     T* values;
     std::uint64_t* written;
     Mut<T> at(std::uint32_t row) const {
-        return {values[row], written[row / 64], std::uint64_t{1} << row % 64};
+        return {values + row, written[row / 64], std::uint64_t{1} << row % 64};
     }
 };
 
@@ -348,17 +348,22 @@ private:
         if constexpr (kUses(QueryCore::Use::write_some))
             for (auto& rows : written) rows.fill(0);
         bool is_ended = false;
-        count = visit_rows(fn, is_ended, match.archetype->entities().data() + first, count,
+        {
+            const AtEnd report{[&] { report_rows(match, first, count, written); }};  // also if `fn` throws
+            count =
+                visit_rows(fn, is_ended, match.archetype->entities().data() + first, count,
                            fetch<Arguments>(match, kArgumentTerms[I], first, written[kArgumentTerms[I]])...);
-        if (count > kBlockRows) {
-            core_.mark_all(match, count);
-            return !is_ended;
         }
+        return !is_ended;
+    }
+
+    void report_rows(const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
+                     const QueryCore::WrittenRows* written) {
+        if (count > kBlockRows) return core_.mark_all(match, count);
         std::size_t term = 0;
         bool is_hooked = false;
         ((is_hooked |= mark<Fetch<Terms>::kUse>(match, term, first, written[term]), ++term), ...);
         if (is_hooked) core_.report_block(match, first, count, written);
-        return !is_ended;
     }
 
     template <QueryCore::Use use>

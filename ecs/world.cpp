@@ -382,6 +382,20 @@ void World::flush_commands() {
     --locks_;
     // An empty queue has no commands that use the ids of dead pairs.
     if (commands_.empty()) components_.pairs().release_dead();
+    if (kept_exception_ != nullptr) throw_kept();
+}
+
+/// Throws what a hook threw, when nothing is deferred any more. If the stack is unwound already, the
+/// exception that does this goes on instead.
+void World::throw_kept() {
+    if (locks_ != 0) return commands_.push_entities(CommandQueue::Kind::thrown, {}, {});
+    const std::exception_ptr kept = std::exchange(kept_exception_, nullptr);
+    if (std::uncaught_exceptions() == 0) std::rethrow_exception(kept);
+}
+
+void keep_exception(World& world, std::exception_ptr exception) {
+    if (world.kept_exception_ == nullptr) world.kept_exception_ = std::move(exception);
+    world.commands_.push_entities(CommandQueue::Kind::thrown, {}, {});
 }
 
 void World::apply(const CommandQueue::Command& command) {
@@ -390,6 +404,7 @@ void World::apply(const CommandQueue::Command& command) {
         return hooks_.report(*this, HookKind::change, command.entities, command.components[0]);
     if (command.kind == Kind::delay_begins || command.kind == Kind::delay_ends)
         return hooks_.delay(*this, command.kind == Kind::delay_begins);
+    if (command.kind == Kind::thrown) return;
     if (command.kind == Kind::destroy_all) return mutator_.destroy_all(command.entities);
     if (!is_alive(command.entity)) {
         commands_.drop();

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <concepts>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -53,6 +54,16 @@ public:
     template <Storable T>
     ComponentId component() {
         return components_.known(type_tag<T>).id;
+    }
+
+    /// From now on values of T are moved and destroyed by functions of the calling shared library, instead of
+    /// those of the library that used T first in this world. Call it before that library is unloaded, and
+    /// copyable<T>() again if it was called.
+    template <Storable T>
+    void adopt_component() {
+        KnownComponent& known = components_.known(type_tag<T>);
+        known.move = type_tag<T>.move;
+        known.destroy = type_tag<T>.destroy;
     }
 
     /// Registers a component without a C++ type. Each call returns a new id, also for a name in use.
@@ -160,10 +171,14 @@ public:
     bool patch(Entity entity, K key, Fn&& fn);
 
     /// Write access to the value. The destructor of the returned object calls the change hooks if the value
-    /// was accessed as non-const. Structural changes are queued while the object lives. Requires that the
-    /// entity has the value, else aborts the program.
+    /// was accessed as non-const. Structural changes are queued while the object lives. Requires has(), or
+    /// that a value is queued, else aborts the program. A value that a queued operation or the entity's
+    /// destruction is going to remove can be written until then; no change hook is called for it.
     template <Value T>
     [[nodiscard]] WorldMut<T> mut(Entity entity);
+    /// As mut(), but the result converts to false if there is no value or the entity is dead.
+    template <Value T>
+    [[nodiscard]] WorldMut<T> try_mut(Entity entity);
 
     template <class T = void, Key K = TypeKey<T>>
     bool has(Entity entity, K key = {}) const {
@@ -173,7 +188,7 @@ public:
 
     /// Requires that the entity has the value, else aborts the program. The reference is valid until the next
     /// structural change.
-    template <class T = void, TypedValueKey K = TypeKey<T>>
+    template <class T = void, TypedKey K = TypeKey<T>>
     const ValueOf<K>& get(Entity entity, K key = {}) const {
         static_assert(is_named_once<T, K>);
         const ValueOf<K>* const value = try_get(entity, key);
@@ -181,12 +196,18 @@ public:
         return *value;
     }
 
-    /// Returns null if the entity is dead or lacks the value. Valid until the next structural change.
-    template <class T = void, ValueKey K = TypeKey<T>>
+    /// Returns null if the entity is dead or lacks the component. Valid until the next structural change. Any
+    /// tag that the entity has reads as the same constant.
+    template <class T = void, Key K = TypeKey<T>>
     const ValueOf<K>* try_get(Entity entity, K key = {}) const {
         static_assert(is_named_once<T, K>);
         const Cell found = cell(entity, key);
-        return found ? static_cast<const ValueOf<K>*>(found.at()) : nullptr;
+        if (!found) return nullptr;
+        if constexpr (std::is_empty_v<ValueOf<K>>) {
+            return reinterpret_cast<const ValueOf<K>*>(tag_value<ValueOf<K>>);
+        } else {
+            return static_cast<const ValueOf<K>*>(found.at());
+        }
     }
 
     /// Bypasses change detection: a write through the pointer calls no hook and sets no stamp. Null as for
@@ -334,7 +355,7 @@ public:
     public:
         /// Also of a const world: to iterate over it does not change it.
         explicit Deferral(const World& world) : world_(const_cast<World&>(world)) { ++world_.locks_; }
-        ~Deferral() {
+        ~Deferral() noexcept(false) {  // throws what a hook threw
             // A predicted branch avoids a dependency between the counter updates of consecutive operations.
             if (world_.locks_ != 1) {
                 --world_.locks_;
@@ -361,7 +382,7 @@ public:
     class [[nodiscard]] DelayHooks {
     public:
         explicit DelayHooks(World& world) : world_(world) { world.delay_hooks(true); }
-        ~DelayHooks() { world_.delay_hooks(false); }
+        ~DelayHooks() noexcept(false) { world_.delay_hooks(false); }
         DelayHooks(const DelayHooks&) = delete;
         DelayHooks& operator=(const DelayHooks&) = delete;
 
@@ -379,6 +400,7 @@ public:
 
 private:
     friend class QueryCore;
+    friend void keep_exception(World&, std::exception_ptr);
     template <class T>
     friend class WorldMut;
 
@@ -437,6 +459,8 @@ private:
         if (found && locks_ == 0) return {&found.template value<T>(), found.column, found.row};
         return writable_slow(entity, operation, component.id, found);
     }
+    template <Value T>
+    Writable writable_or_going(Entity entity);
     template <class Fn>
     bool patch(Entity entity, const Writable& found, Fn&& fn);
 
@@ -491,6 +515,7 @@ private:
     void delay_hooks(bool begins);
     bool must_flush() const { return (commands_.size() | components_.pairs().dead_count()) != 0; }
     void flush_commands();
+    void throw_kept();
     void apply(const CommandQueue::Command& command);
 
     EntityTable entities_;
@@ -502,6 +527,7 @@ private:
     std::uint32_t locks_ = 0;  // living Deferrals and running flushes; while 0, operations are not queued
     std::uint64_t tick_ = 1;
     std::vector<Entity> singletons_;  // by component id; null if there is none
+    std::exception_ptr kept_exception_;
 };
 
 }  // namespace shoal::ecs::all

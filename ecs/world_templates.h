@@ -86,6 +86,9 @@ class WorldMut : public Mut<T> {
 public:
     using Mut<T>::operator=;
 
+    /// Returns whether there is a value; false only for a result of try_mut().
+    explicit operator bool() const { return Mut<T>::has_value(); }
+
     ~WorldMut() {
         if (written_ != 0 && column_ != nullptr)
             deferral_.world().wrote(entity_, *column_, row_, column_->at(row_));
@@ -94,18 +97,24 @@ public:
 private:
     friend class World;
 
-    WorldMut(World& world, T& value, Entity entity, Column* column, std::uint32_t row)
+    WorldMut(World& world, T* value, Entity entity, Column* column, std::uint32_t row)
         : Mut<T>(value, written_, 1), deferral_(world), entity_(entity), column_(column), row_(row) {}
 
     std::uint64_t written_ = 0;
     World::Deferral deferral_;  // destroyed after ~WorldMut() has called the hooks
     Entity entity_;
-    Column* column_;  // null if the value is queued
+    Column* column_;  // null if the value is queued, or is going to be removed
     std::uint32_t row_;
 };
 
-template <class... Ts>
-inline constexpr const TypeTag* type_pack[] = {&type_tag<Ts>...};
+/// Calls a function when it ends, also if it ends because a function of the game throws.
+template <class Fn>
+struct AtEnd {
+    Fn fn;
+    ~AtEnd() { fn(); }
+};
+template <class Fn>
+AtEnd(Fn) -> AtEnd<Fn>;
 
 template <class T, class... Rest>
 constexpr bool are_distinct() {
@@ -129,12 +138,11 @@ Entity World::spawn(Ts&&... values) {
 
 template <class... Ts>
 Archetype& World::archetype_of() {
-    constexpr std::uint32_t hash = [] {
-        std::uint32_t of_pack = 0;
-        ((of_pack = hash_name(type_tag<Ts>.name, of_pack)), ...);
-        return of_pack;
-    }();
-    return archetypes_.of(type_pack<Ts...>, hash);
+    std::uint64_t key = 0;
+    ((key = hash_step(key, type_tag<Ts>.key())), ...);
+    if (Archetype* const known = archetypes_.find_pack(key)) return *known;
+    const TypeTag* const tags[] = {&type_tag<Ts>...};
+    return archetypes_.of(tags, key);
 }
 
 template <class... Ts>
@@ -156,7 +164,7 @@ Entity World::spawn_owned(Ts&&... values) {
 template <class... Ts>
 std::uint32_t World::append_row(Entity entity, Archetype& archetype, Ts&&... values) {
     const std::uint32_t row = mutator_.append(entity, archetype, tick_);
-    const auto construct = [&]<class T>(T& value) {
+    const auto construct = [&]<class T>(T& value) noexcept {
         if constexpr (Value<T>) {
             Column* const column = components_.known(type_tag<T>).column(archetype.index());
             ::new (&column->template value<T>(row)) T(std::move(value));
@@ -183,9 +191,10 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
     archetype.reserve(first + count);
     entities_.reserve(count);
     Column* const columns[] = {archetype.find(component<Ts>())...};
-    const auto construct = []<class T>(void* at, T& value) {
+    const auto construct = []<class T>(void* at, T& value) noexcept {
         if constexpr (Value<T>) ::new (at) T(std::move(value));
     };
+    const AtEnd complete{[&] { mutator_.complete_spawn(archetype, first, archetype.size() - first); }};
     for (std::uint32_t i = 0; i < count; ++i)
         make(i, [&](Ts&&... values) {
             entities.push_back(entities_.take());
@@ -193,16 +202,21 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
             std::size_t column = 0;
             (construct(columns[column++]->at(row), values), ...);
         });
-    mutator_.complete_spawn(archetype, first, count);
     return entities;
 }
 
 template <CopyableComponent... Ts>
 std::vector<Entity> World::spawn_n(std::uint32_t count, const Ts&... values) {
-    static_assert(are_distinct<Ts...>(), "one value per component");
-    // Copies the values first, as spawn() does.
-    return spawn_many<Ts...>(
-        count, [... copies = Ts(values)](std::uint32_t, auto&& place) { place(Ts(copies)...); });
+    if constexpr (sizeof...(Ts) == 0) {
+        std::vector<Entity> entities(count);
+        for (Entity& entity : entities) entity = spawn_bare();
+        return entities;
+    } else {
+        static_assert(are_distinct<Ts...>(), "one value per component");
+        // Copies the values first, as spawn() does.
+        return spawn_many<Ts...>(
+            count, [... copies = Ts(values)](std::uint32_t, auto&& place) { place(Ts(copies)...); });
+    }
 }
 
 template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
@@ -321,20 +335,40 @@ template <class Fn>
 inline bool World::patch(Entity entity, const Writable& found, Fn&& fn) {
     if (found.value == nullptr) return false;
     const Deferral deferral(*this);
-    if constexpr (std::is_same_v<std::invoke_result_t<Fn&, void*>, bool>) {
-        if (!fn(found.value)) return false;
-    } else {
-        fn(found.value);
+    bool is_changed = true;  // also if `fn` throws
+    {
+        const AtEnd report{[&] {
+            if (is_changed && found.column != nullptr) wrote(entity, *found.column, found.row, found.value);
+        }};
+        if constexpr (std::is_same_v<std::invoke_result_t<Fn&, void*>, bool>) {
+            is_changed = fn(found.value);
+        } else {
+            fn(found.value);
+        }
     }
-    if (found.column != nullptr) wrote(entity, *found.column, found.row, found.value);
-    return true;
+    return is_changed;
 }
 
 template <Value T>
 WorldMut<T> World::mut(Entity entity) {
-    const Writable found = writable<T>(entity, "mut");
+    const Writable found = writable_or_going<T>(entity);
     if (found.value == nullptr) stop("mut", type_tag<T>.name, entity);
-    return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.column, found.row);
+    return WorldMut<T>(*this, static_cast<T*>(found.value), entity, found.column, found.row);
+}
+
+template <Value T>
+WorldMut<T> World::try_mut(Entity entity) {
+    const Writable found = is_alive(entity) ? writable_or_going<T>(entity) : Writable{};
+    return WorldMut<T>(*this, static_cast<T*>(found.value), entity, found.column, found.row);
+}
+
+/// As writable(), but finds also a value that is going to be removed. A write to it is not reported.
+template <Value T>
+World::Writable World::writable_or_going(Entity entity) {
+    const Writable found = writable<T>(entity, "mut");
+    if (found.value != nullptr) return found;
+    const Cell going = cell(entity, TypeKey<T>{});
+    return going ? Writable{going.at()} : Writable{};
 }
 
 }  // namespace shoal::ecs::all

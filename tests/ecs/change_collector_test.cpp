@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ranges>
+
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -143,6 +145,8 @@ TEST_F(CollectorTest, WatchingAComponentTwiceGivesTheSameBit) {
     EXPECT_EQ(collector.watch_count(), 3u);
     EXPECT_EQ(collector.watched(health), world.component<Health>());
 }
+
+static_assert(std::ranges::input_range<ChangeCollector::Changes>);
 
 TEST(ChangeCollector, WatchesMoreThan64Components) {
     World world;

@@ -99,6 +99,9 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     EXPECT_EQ(obituaries, 1);
     EXPECT_EQ(world.get<Health>(rock).points, 10);
     EXPECT_EQ(world.size(), 3u);
+    const int before = world.get<Health>(ship).points;
+#include "readme/ecs/what_waits_2.inc"
+    EXPECT_EQ(world.get<Health>(ship).points, before + 1);
 
     const auto simulate_one_tick = [&] {
         world.set(ship, Position{1, 1});

@@ -563,3 +563,56 @@ TEST(World, OperationsThatAMoveCallsOnItsEntityFollowTheAddition) {
     EXPECT_TRUE(world.has<Touchy>(entity));
     EXPECT_TRUE(world.is_consistent());
 }
+
+// has() and get() show a value until it is removed, so mut() writes it until then.
+TEST(World, MutWritesAValueThatIsGoingToBeRemoved) {
+    for (int place = 0; place < 5; ++place) {
+        SCOPED_TRACE(testing::Message() << "place " << place);
+        World world;
+        int changes = 0, seen = 0;
+        const auto write = [&](Entity entity) {
+            ASSERT_TRUE(world.has<Health>(entity));
+            world.mut<Health>(entity)->points = 41;
+            if (auto health = world.try_mut<Health>(entity)) health->points += 1;
+            seen = world.get<Health>(entity).points;
+            EXPECT_FALSE(world.try_mut<Velocity>(entity));
+        };
+        Hook change = world.on_change<Health>([&](World&, Entity, const Health&) { ++changes; });
+        Hook hook;
+        if (place == 2) hook = world.on_destroy([&](World&, Entity each) { write(each); });
+        if (place > 2)
+            hook = world.on_remove<Position>([&](World&, Entity each, const Position&) { write(each); });
+        const Entity entity = world.spawn(Position{}, Health{1});
+        if (place < 2) {
+            const World::Deferral deferral(world);
+            if (place == 0) world.remove<Health>(entity);
+            if (place == 1) world.destroy(entity);
+            write(entity);
+        }
+        if (place == 3) world.remove<Position, Health>(entity);
+        if (place != 0) world.destroy(entity);
+        EXPECT_EQ(seen, 42);
+        EXPECT_EQ(changes, 0);
+        EXPECT_FALSE(world.try_mut<Health>(entity));
+        EXPECT_FALSE(world.has<Health>(entity));
+    }
+}
+
+TEST(World, GenericCodeNeedsNoExceptionForTagsAndForNoComponents) {
+    World world;
+    const auto has_equal = [&]<class T>(Entity entity, const T&) {
+        const T* const found = world.try_get<T>(entity);
+        return found != nullptr && found == &world.get<T>(entity);
+    };
+    const std::vector<Entity> bare = world.spawn_n(5u);
+    EXPECT_EQ(bare.size(), 5u);
+    {
+        const World::Deferral deferral(world);
+        EXPECT_EQ(world.spawn_n(2u).size(), 2u);
+    }
+    EXPECT_EQ(world.size(), 7u);
+    world.set(bare[0], Frozen{}, Health{3});
+    EXPECT_TRUE(has_equal(bare[0], Frozen{}) && has_equal(bare[0], Health{}));
+    EXPECT_EQ(world.try_get<Frozen>(bare[1]), nullptr);
+    EXPECT_TRUE(world.is_consistent());
+}
