@@ -115,11 +115,11 @@ public:
     bool open_log(const std::string& path) { return log_.open(path); }
     bool close_log() { return !log_.is_open() || log_.close(); }
 
-    void connect(const net::Address& server, const std::optional<net::ClientToken>& token) {
+    void connect(const net::Servers& servers, const std::optional<net::ClientToken>& token) {
         if (token) {
-            client_.connect(server, *token);
+            client_.connect(servers, *token);
         } else {
-            client_.connect(server);
+            client_.connect(servers);
         }
     }
     void leave(net::Time now) { client_.disconnect(now); }
@@ -365,19 +365,25 @@ void leave(const Options& options, net::Socket& socket, net::BadNetwork& network
     }
 }
 
+/// A socket for IPv6 and IPv4, or only for IPv4 if the system has no IPv6.
+net::Result<net::Socket> open_socket() {
+    net::Result<net::Socket> socket = net::Socket::open(net::Address::any(0));
+    return socket ? std::move(socket) : net::Socket::open(net::Address::any_ipv4(0));
+}
+
 /// Many clients in one program, each with a socket and a bad network of its own. Each plays at random.
 class Bots {
 public:
     /// Returns false if there are not enough sockets.
-    bool connect(const Options& options, const net::Address& local, const net::Address& server) {
+    bool connect(const Options& options, const net::Servers& servers) {
         for (std::uint64_t i = 0; i < options.bots; ++i) {
-            auto socket = net::Socket::open(local);
+            auto socket = open_socket();
             if (!socket) return false;
             Options own = options;
             own.name = "bot" + std::to_string(i);
             own.seed += i;
             bots_.push_back(std::make_unique<Bot>(own, std::move(socket.value())));
-            bots_.back()->game.connect(server, {});
+            bots_.back()->game.connect(servers, {});
         }
         return true;
     }
@@ -486,10 +492,10 @@ private:
     std::vector<std::unique_ptr<Bot>> bots_;
 };
 
-int run_bots(const Options& options, const net::Address& local, const net::Address& server) {
+int run_bots(const Options& options, const net::Servers& servers) {
     Bots bots;
     catch_signals();
-    if (!bots.connect(options, local, server)) return fail("client", "cannot open so many sockets", 1);
+    if (!bots.connect(options, servers)) return fail("client", "cannot open so many sockets", 1);
     bots.play(options.seconds, options.floods);
     const std::string why = bots.report();
     bots.leave(options);
@@ -503,13 +509,6 @@ void print_summary(const Options& options, const Game& game, net::Time left_at) 
                 game.receiver().entity_count(), static_cast<double>(stats.bytes_received) / stay_s / 1000,
                 static_cast<double>(stats.rtt.count()) / 1000, game.coloured_count(),
                 printable(options.name).c_str());
-}
-
-/// Returns an IPv4 address if there is one, because a server listens on IPv4 by default.
-net::Address preferred(const std::vector<net::Address>& addresses) {
-    for (const net::Address& address : addresses)
-        if (address.family == net::Address::Family::ipv4) return address;
-    return addresses.front();
 }
 
 /// Prints why the connection ended, and returns the exit code.
@@ -566,11 +565,8 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (addresses.error() == net::NetError::bad_address)
         return fail("client", "--connect needs HOST:PORT, not '" + options.connect + "'", 2);
     if (!addresses) return fail("client", "cannot find " + options.connect, 1);
-    const net::Address server = preferred(addresses.value());
-    const net::Address local =
-        server.family == net::Address::Family::ipv4 ? net::Address::any_ipv4(0) : net::Address::any(0);
-    if (options.bots > 0) return run_bots(options, local, server);
-    auto socket = net::Socket::open(local);
+    if (options.bots > 0) return run_bots(options, addresses.value());
+    auto socket = open_socket();
     if (!socket)
         return fail("client", "cannot open a socket: " + std::string(net::describe(socket.error())), 1);
 
@@ -579,7 +575,7 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (!options.hash_log.empty() && !game.open_log(options.hash_log))
         return fail("client", "cannot write " + options.hash_log, 1);
     catch_signals();
-    game.connect(server, options.token);
+    game.connect(addresses.value(), options.token);
     const bool has_display = run(options, socket.value(), network, game);
     const net::Time left_at = now();
     if (!game.end()) leave(options, socket.value(), network, game);

@@ -14,7 +14,7 @@ Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
 
 Client::~Client() = default;
 
-PeerId Client::begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello,
+PeerId Client::begin(const Servers& servers, const ClientToken* token, std::span<const std::byte> hello,
                      Time now) {
     assert(now >= Time(0));
     assert(state() == State::idle || state() == State::closing);
@@ -22,16 +22,18 @@ PeerId Client::begin(const Address& server, const ClientToken* token, std::span<
     former_ = std::move(connection_);
     constexpr std::uint32_t kGeneration = 0x1'0000;
     peer_ = PeerId{peer_.value < 0xFFFF'0000 ? peer_.value + kGeneration : kGeneration};
-    server_ = server;
+    server_ = servers.addresses.empty() ? Address() : servers.addresses.front();
     server_schema_hash_ = 0;
-    connector_.begin(server, token, hello, now);
+    connector_.begin(servers, token, hello, now);
     return peer_;
 }
 
 void Client::receive(const Address& from, std::span<const std::byte> datagram, Time now) {
     const std::optional<PacketKind> kind = kind_of(datagram);
     if (!kind) return;
-    if (from != server_) return count(Drop::wrong_address);
+    const bool is_handshake =
+        *kind == PacketKind::cookie || *kind == PacketKind::answer || *kind == PacketKind::refuse;
+    if (!is_handshake && from != server_) return count(Drop::wrong_address);
     switch (*kind) {
         case PacketKind::data:
         case PacketKind::disconnect:
@@ -42,7 +44,8 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
         case PacketKind::cookie:
         case PacketKind::answer:
         case PacketKind::refuse:
-            if (const auto outcome = connector_.receive(*kind, datagram, now)) end_attempt(*outcome, now);
+            if (const auto outcome = connector_.receive(*kind, from, datagram, now))
+                end_attempt(*outcome, now);
             return;
         default:
             return count(Drop::wrong_direction);
@@ -76,7 +79,10 @@ Client::State Client::state() const {
 
 void Client::end_attempt(const Connector::Outcome& outcome, Time now) {
     const Verdict& verdict = outcome.verdict;
-    if (verdict.is_accepted) return open_connection(verdict, outcome.keys, now);
+    if (verdict.is_accepted) {
+        server_ = outcome.server;
+        return open_connection(verdict, outcome.keys, now);
+    }
     server_schema_hash_ = verdict.schema_hash;
     handler_.on_disconnected(peer_, verdict.reason, verdict.text);
 }

@@ -37,16 +37,15 @@ public:
     /// with on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, which
     /// has at most kMaxHelloBytes. If packets are sealed, only the owner of the server's private key can read
     /// `hello`.
-    PeerId connect(const Address& server, std::span<const std::byte> hello, Time now) {
-        return begin(server, nullptr, hello, now);
+    PeerId connect(const Servers& servers, std::span<const std::byte> hello, Time now) {
+        return begin(servers, nullptr, hello, now);
     }
     /// Connects with a connect token, which contains the server's public key; packets are always sealed.
-    /// `server` is one of the token's addresses, or another address at which this client reaches the same
-    /// server. `hello` has at most kMaxTokenHelloBytes. After a failed attempt get a new token from the
-    /// backend.
-    PeerId connect(const Address& server, const ClientToken& token, std::span<const std::byte> hello,
+    /// `servers` are addresses of the token, or others at which this client reaches the same server. `hello`
+    /// has at most kMaxTokenHelloBytes. After a failed attempt get a new token from the backend.
+    PeerId connect(const Servers& servers, const ClientToken& token, std::span<const std::byte> hello,
                    Time now) {
-        return begin(server, &token, hello, now);
+        return begin(servers, &token, hello, now);
     }
 
     void receive(const Address& from, std::span<const std::byte> datagram, Time now) override;
@@ -70,7 +69,8 @@ private:
     Connection* connection_of(PeerId peer) const override {
         return peer == peer_ ? connection_.get() : nullptr;
     }
-    PeerId begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello, Time now);
+    PeerId begin(const Servers& servers, const ClientToken* token, std::span<const std::byte> hello,
+                 Time now);
     void end_attempt(const Connector::Outcome& outcome, Time now);
     void open_connection(const Verdict& verdict, const NoiseKeys& keys, Time now);
     void receive_packet(std::span<const std::byte> datagram, Time now);
@@ -81,8 +81,8 @@ private:
     Sink& sink_;
     bool has_seed_;
     Entropy entropy_;
-    Address server_;
-    PeerId peer_;  // each connect() uses the next generation
+    Address server_;  // of the present connection
+    PeerId peer_;     // each connect() uses the next generation
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()

@@ -310,6 +310,11 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     if (!is_open_) return;
     is_open_ = false;
     disconnect_ = disconnect_body(reason, text);
+    const NetError error = sink_.error_to(path_.address());
+    if (reason == DisconnectReason::timed_out && error != NetError::none) {
+        disconnect_ += session_.receive_id ? "; datagrams of the server: " : "; datagrams of the client: ";
+        disconnect_ += describe(error);
+    }
     if (tell_peer) {
         disconnects_left_ = kDisconnects;
         send_disconnect(now);
@@ -460,16 +465,11 @@ void Connection::deliver(const Packet& packet, const Frame& frame) {
     }
 }
 
-/// Both sides may read this text.
 std::string Connection::why_silent(Time now) const {
-    const bool is_server = session_.receive_id;
     const auto tenths = (now - last_received_) / std::chrono::milliseconds(100);
-    std::string text = is_server ? "the server heard nothing from the client for "
-                                 : "the client heard nothing from the server for ";
-    text += std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10) + " s";
-    const NetError error = sink_.error_to(path_.address());
-    if (error != NetError::none) text += std::string("; its own datagrams: ") += describe(error);
-    return text;
+    std::string text = session_.receive_id ? "the server heard nothing from the client for "
+                                           : "the client heard nothing from the server for ";
+    return text + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10) + " s";
 }
 
 void Connection::note_queued() {

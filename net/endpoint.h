@@ -11,6 +11,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "socket/address.h"
 #include "stats.h"
@@ -228,6 +230,14 @@ std::string_view describe(SendResult result);
 constexpr bool is_queued(SendResult result) {
     return result == SendResult::queued || result == SendResult::replaced_oldest;
 }
+
+/// The addresses of one server, the preferred one first, as resolve() returns them. A client tries one after
+/// the other: the next one after 0.2 to 0.8 s, or at once if the system says that it cannot reach one.
+struct Servers {
+    Servers(const Address& only) : addresses{only} {}
+    Servers(std::vector<Address> all) : addresses(std::move(all)) {}
+    std::vector<Address> addresses;  // not empty
+};
 
 class Connection;
 struct ConnectionOptions;

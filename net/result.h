@@ -14,13 +14,15 @@ namespace shoal::net {
 enum class [[nodiscard]] NetError : std::uint8_t{
     none,
     would_block,     // nothing to read, or no room to write: try again later
-    bad_address,     // text that is not an address, or an address of the wrong family
+    bad_address,     // text that is not an address
+    wrong_family,    // an IPv6 address for an IPv4 socket, or an IPv4 address for an IPv6 socket
     not_here,        // not an address of this machine
     not_found,       // the name does not resolve
     address_in_use,  // another socket uses the port
     permission,      // the system does not allow it
-    unreachable,     // no route, or the other side's port is closed
-    too_large,       // too many bytes for a datagram
+    unreachable,     // no route, no network
+    port_closed,     // no socket is bound to the other side's port (ICMP)
+    too_large,       // too many bytes for a datagram, or for the path
     unsupported,     // the system lacks the protocol (often: no IPv6)
     system,          // anything else
 };
@@ -31,12 +33,14 @@ constexpr std::string_view describe(NetError error) {
         "no error",
         "would block",
         "not a valid address",
+        "the socket is of another address family",
         "no address of this machine",
         "name not found",
         "address already in use",
         "not permitted",
-        "unreachable",
-        "datagram too large",
+        "no route to this address",
+        "nothing listens on this port",
+        "the path carries no datagrams of this size",
         "not supported by this system",
         "system error",
     };

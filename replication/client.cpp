@@ -57,27 +57,27 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     uplink_.set(Section::owned_state, &owned_);
 }
 
-void Client::connect(const net::Address& server) {
-    target_ = server;
+void Client::connect(const net::Servers& servers) {
+    target_ = servers;
     token_.reset();
     to_use_.reset();
     failure_.clear();
 }
 
-void Client::connect(const net::Address& server, std::span<const std::byte> ticket) {
+void Client::connect(const net::Servers& servers, std::span<const std::byte> ticket) {
     const std::optional<Ticket> to_use = Ticket::from(ticket);
-    connect(server);
+    connect(servers);
     to_use_ = to_use;
 }
 
-void Client::connect(const net::Address& server, const net::ClientToken& token,
+void Client::connect(const net::Servers& servers, const net::ClientToken& token,
                      std::span<const std::byte> ticket) {
-    connect(server, ticket);
+    connect(servers, ticket);
     token_ = token;
 }
 
-void Client::connect(const net::Address& server, const net::ClientToken& token) {
-    connect(server);
+void Client::connect(const net::Servers& servers, const net::ClientToken& token) {
+    connect(servers);
     token_ = token;
 }
 
@@ -86,7 +86,7 @@ void Client::start_connecting(net::Time now) {
     endpoint_.disconnect(endpoint_.server(),
                          to_use_ ? net::DisconnectReason::replaced : net::DisconnectReason::closed, {}, now);
     if (!target_) return;  // on_leave called disconnect()
-    const net::Address server = *std::exchange(target_, std::nullopt);
+    const net::Servers servers = *std::exchange(target_, std::nullopt);
     const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
     const std::optional<Ticket> ticket = std::exchange(to_use_, std::nullopt);
     failure_.clear();
@@ -112,9 +112,9 @@ void Client::start_connecting(net::Time now) {
     if (ticket) said.resumption = Resumption{*ticket, state_number_, actions_.first()};
     const std::vector<std::byte> hello = write_hello(said);
     if (token) {  // beside a token there is less room for a hello, but this hello always fits
-        endpoint_.connect(server, *token, hello, now);
+        endpoint_.connect(servers, *token, hello, now);
     } else {
-        endpoint_.connect(server, hello, now);
+        endpoint_.connect(servers, hello, now);
     }
 }
 

@@ -66,21 +66,21 @@ public:
 
     /// The next update() ends an earlier connection, destroys its replicas, and begins to connect. If
     /// on_leave of the earlier connection calls connect() or disconnect(), the last call counts.
-    void connect(const net::Address& server);
-    /// Like connect(server), but with a connect token, see net::Client::connect.
-    void connect(const net::Address& server, const net::ClientToken& token);
-    /// Like connect(server), but takes back the player's seat with a ticket, see ticket(). If this client got
-    /// the ticket itself, its replicas stay, and actions without an answer are sent again. Otherwise it loads
-    /// the world. If the server refuses the ticket, the attempt fails, and ticket() is empty. If `ticket` is
-    /// empty, or is not a ticket, this is connect(server).
-    void connect(const net::Address& server, std::span<const std::byte> ticket);
-    void connect(const net::Address& server, const net::ClientToken& token,
+    void connect(const net::Servers& servers);
+    /// Like connect(servers), but with a connect token, see net::Client::connect.
+    void connect(const net::Servers& servers, const net::ClientToken& token);
+    /// Like connect(servers), but takes back the player's seat with a ticket, see ticket(). If this client
+    /// got the ticket itself, its replicas stay, and actions without an answer are sent again. Otherwise it
+    /// loads the world. If the server refuses the ticket, the attempt fails, and ticket() is empty. If
+    /// `ticket` is empty, or is not a ticket, this is connect(servers).
+    void connect(const net::Servers& servers, std::span<const std::byte> ticket);
+    void connect(const net::Servers& servers, const net::ClientToken& token,
                  std::span<const std::byte> ticket);
     /// What connect() needs to take back this player's seat, for JoinOptions::resume_time after the
     /// connection was lost. Secret. It changes when the player comes back. Keep the newest ticket, for
     /// example in a file, to come back after a crash. Empty before the client plays, and when the seat is
     /// gone: because the client disconnected or was disconnected, or the server refused the ticket. A client
-    /// never reconnects by itself: use Reconnect, or call connect(server, ticket()) in or after
+    /// never reconnects by itself: use Reconnect, or call connect(servers, ticket()) in or after
     /// ClientListener::on_leave().
     std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
     /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves. Messages
@@ -288,7 +288,7 @@ private:
     net::Client endpoint_;
     std::string failure_;
     std::optional<Welcome> welcome_;
-    std::optional<net::Address> target_;     // the next update() connects to it
+    std::optional<net::Servers> target_;     // the next update() connects to it
     std::optional<net::ClientToken> token_;  // the token for target_
     std::optional<Ticket> to_use_;           // the ticket for target_
     std::optional<Ticket> ticket_;           // the newest ticket

@@ -2,8 +2,10 @@
 // Brings a client that lost its connection back to its seat.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "client.h"
 
@@ -20,12 +22,15 @@ struct ReconnectOptions {
 /// must outlive this object.
 class Reconnect {
 public:
-    explicit Reconnect(Client& client, const ReconnectOptions& options = {})
-        : client_(client), options_(options) {}
+    /// `look_up`: resolves the server's name again, or returns nothing. Called when an attempt to come back
+    /// has failed, before the next one, because the server may have another address now.
+    explicit Reconnect(Client& client, const ReconnectOptions& options = {},
+                       std::function<std::optional<net::Servers>()> look_up = {})
+        : client_(client), options_(options), look_up_(std::move(look_up)) {}
 
     /// Connects. `ticket`: the ticket of an earlier process, or empty. If the server refuses the ticket, the
     /// client joins as a new player.
-    void start(const net::Address& server, std::span<const std::byte> ticket = {});
+    void start(const net::Servers& servers, std::span<const std::byte> ticket = {});
 
     /// Call it after each Client::update(). Returns false when it has given up: the time is over, or the seat
     /// is gone. Client::failure() says why the last attempt failed.
@@ -34,10 +39,12 @@ public:
 private:
     Client& client_;
     ReconnectOptions options_;
-    net::Address server_;
+    std::function<std::optional<net::Servers>()> look_up_;
+    std::optional<net::Servers> servers_;
     bool may_join_anew_ = false;
     std::optional<net::Time> lost_;  // when the connection was lost; nothing while connected
     net::Time next_{0};              // no attempt before
+    bool has_tried_ = false;         // since the connection was lost
 };
 
 }  // namespace shoal::replication

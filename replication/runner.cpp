@@ -162,7 +162,7 @@ ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const Client
     if (error_.empty()) {
         net::Result<std::vector<net::Address>> found = net::resolve(options.server, kDefaultPort);
         if (found) {
-            at_server_ = found.value().front();
+            servers_ = found.value();
         } else {
             error_ = "no address of the server '" + options.server +
                      "': " + std::string(net::describe(found.error()));
@@ -171,7 +171,10 @@ ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const Client
     if (options.bad_network) network_.emplace(socket_, *options.bad_network, options.bad_network_seed);
     net::Sink& sink = network_ ? static_cast<net::Sink&>(*network_) : socket_;
     client_ = std::make_unique<Client>(world, schema_, sink, of_client, listener);
-    reconnect_.emplace(*client_, options.reconnect);
+    reconnect_.emplace(*client_, options.reconnect, [name = options.server] {
+        const net::Result<std::vector<net::Address>> found = net::resolve(name, kDefaultPort);
+        return found ? std::optional<net::Servers>(found.value()) : std::nullopt;
+    });
 }
 
 int ClientRunner::run(const std::function<bool()>& each_frame) {
@@ -192,7 +195,7 @@ bool ClientRunner::frame() {
     if (!error_.empty()) return false;
     if (!std::exchange(has_started_, true)) {
         if (!ticket_file_.empty()) kept_ticket_ = read_bytes(ticket_file_);
-        reconnect_->start(*at_server_, kept_ticket_);
+        reconnect_->start(*servers_, kept_ticket_);
     }
     receive_all();
     update();

@@ -49,6 +49,9 @@ public:
     void send(const net::Address& to, std::span<const std::byte> datagram) override {
         if (socket) socket->send(to, datagram);
     }
+    net::NetError error_to(const net::Address& to) const override {
+        return socket ? socket->error_to(to) : net::NetError::none;
+    }
     std::optional<net::Socket> socket;
 };
 
@@ -107,11 +110,12 @@ public:
     /// good, prints the reason and returns 1.
     int run(const std::function<bool()>& each_frame = nullptr);
     /// For a game with its own loop, in place of run(): connects in the first call, receives datagrams, and
-    /// calls Client::update(). Never waits. Call it at least every 20 ms, before drawing, and leave() at the
+    /// calls Client::update(). Waits only to look up the server's name again, if it does not answer when the
+    /// connection was lost. Call it at least every 20 ms, before drawing, and leave() at the
     /// end. Returns false if there is an error(), and when the connection has ended for good: then
     /// Client::failure() says why.
     bool frame();
-    /// Disconnects. Takes up to 0.3 s, so that the server learns of it.
+    /// Disconnects. Takes up to 1.3 s, so that the server gets the last messages and learns of it.
     void leave();
     void stop() { is_stopped_ = true; }
 
@@ -128,7 +132,7 @@ private:
     RunnerSocket socket_;
     std::optional<net::BadNetwork> network_;
     std::string error_;
-    std::optional<net::Address> at_server_;
+    std::optional<net::Servers> servers_;
     std::unique_ptr<Client> client_;
     std::optional<Reconnect> reconnect_;
     bool has_started_ = false;

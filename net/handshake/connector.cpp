@@ -29,11 +29,14 @@ constexpr std::size_t kMaxExchanges = 32;
 
 }  // namespace
 
-void Connector::begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello,
+void Connector::begin(const Servers& servers, const ClientToken* token, std::span<const std::byte> hello,
                       Time now) {
     end();
     is_active_ = true;
-    server_ = server;
+    assert(!servers.addresses.empty());
+    servers_ = servers.addresses;
+    errors_.assign(servers_.size(), NetError::none);
+    next_server_ = 0;
     hint_.reset();
     hints_ = connects_ = round_ = 0;
     nonce_ = entropy_.next();
@@ -79,15 +82,21 @@ Connector::Outcome Connector::fail(DisconnectReason reason, std::string_view tex
     return outcome;
 }
 
-std::optional<Connector::Outcome> Connector::receive(PacketKind kind, std::span<const std::byte> datagram,
-                                                     Time now) {
+std::optional<Connector::Outcome> Connector::receive(PacketKind kind, const Address& from,
+                                                     std::span<const std::byte> datagram, Time now) {
+    const auto server = std::ranges::find(servers_, from);
+    const std::size_t index = static_cast<std::size_t>(server - servers_.begin());
     if (!is_active_ || !fault_.empty()) {
         count(Drop::unexpected);
         return std::nullopt;
     }
+    if (server == servers_.end()) {
+        count(Drop::wrong_address);
+        return std::nullopt;
+    }
     stats_.handshake_bytes_received += datagram.size();
-    if (kind == PacketKind::answer) return receive_answer(datagram);
-    if (kind == PacketKind::cookie) receive_cookie(datagram, now);
+    if (kind == PacketKind::answer) return receive_answer(index, datagram);
+    if (kind == PacketKind::cookie) receive_cookie(index, datagram, now);
     if (kind == PacketKind::refuse) receive_refusal(datagram, now);
     return std::nullopt;
 }
@@ -99,7 +108,12 @@ void Connector::flush(Time now) {
 std::optional<Connector::Outcome> Connector::update(Time now) {
     if (!is_active_) return std::nullopt;
     if (!fault_.empty()) return fail(DisconnectReason::misconfigured, fault_);
-    const bool is_over = now - started_ >= config_.connect_timeout;
+    // An address that turns out to be unreachable gives its turn to the next, once.
+    for (std::size_t i = 0; i < servers_.size(); ++i)
+        if (note_error(i) && cookies_.came() == 0 && round_ < servers_.size()) next_send_ = now;
+    const bool can_send =
+        std::ranges::any_of(errors_, [](NetError e) { return e != NetError::wrong_family; });
+    const bool is_over = now - started_ >= config_.connect_timeout || !can_send;
     if (hint_ && (is_over ? does_hint_explain() : believes_hint(now))) {
         const std::string_view text = *hint_ != DisconnectReason::refused_security ? ""
                                       : security_ == Security::insecure ? "the server wants sealed packets"
@@ -107,7 +121,27 @@ std::optional<Connector::Outcome> Connector::update(Time now) {
         return fail(*hint_, text);
     }
     if (!is_over) return std::nullopt;
-    return fail(DisconnectReason::unreachable, exchanges_.empty() ? "" : "it did not accept in time");
+    error_text_ = why_unreachable();
+    return fail(DisconnectReason::unreachable, error_text_);
+}
+
+/// Asks the sink why packets to this address fail. Returns whether there is a new reason.
+bool Connector::note_error(std::size_t server) {
+    const NetError error = sink_.error_to(servers_[server]);
+    const bool is_new = error != NetError::none && errors_[server] == NetError::none;
+    if (error != NetError::none) errors_[server] = error;
+    return is_new;
+}
+
+std::string Connector::why_unreachable() const {
+    std::string text;
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+        if (errors_[i] == NetError::none) continue;
+        if (!text.empty()) text += "; ";
+        text += servers_[i].to_string() + ": ";
+        text += describe(errors_[i]);
+    }
+    return text.empty() && !exchanges_.empty() ? "it did not accept in time" : text;
 }
 
 /// Returns whether the refusals explain that no answer came: no connect packet was sent yet, or at least one
@@ -143,20 +177,26 @@ void Connector::send_next(Time now) {
 void Connector::send_request(Time now) {
     cookies_.clear();
     round_ += 1;
-    send({.kind = PacketKind::request, .security = security_}, backoff_, now);
+    wait(backoff_, now);
+    for (std::size_t tried = 0; tried < servers_.size(); ++tried) {
+        const std::size_t server = next_server_;
+        next_server_ = (next_server_ + 1) % servers_.size();
+        send({.kind = PacketKind::request, .security = security_}, server);
+        if (!note_error(server)) return;
+    }
 }
 
 /// Makes the exchange of this cookie the last in exchanges_. A cookie that was tried before keeps its
 /// exchange, and with it its message, unless kMaxExchanges other cookies were tried since. Each new exchange
 /// has an ephemeral key of its own, because a key must not be used with two prologues. Returns false if the
 /// server's public key is a low-order point.
-bool Connector::begin_exchange(std::uint64_t cookie) {
+bool Connector::begin_exchange(const Cookie& cookie) {
     if (const auto known = find(cookie); known != exchanges_.end()) {
         std::rotate(known, known + 1, exchanges_.end());
         return true;
     }
     if (exchanges_.size() == kMaxExchanges) exchanges_.erase(exchanges_.begin());
-    const auto prologue = handshake_prologue(config_.protocol_id, security_, nonce_, cookie);
+    const auto prologue = handshake_prologue(config_.protocol_id, security_, nonce_, cookie.number);
     exchanges_.push_back({cookie, entropy_.next_key(), NoiseExchange(prologue, server_key_)});
     Exchange& exchange = exchanges_.back();
     std::ranges::copy(client_hello_, noise_payload(exchange.message).begin());
@@ -174,31 +214,36 @@ void Connector::send_connect(Time now) {
     repeats_ += 1;
     connects_ += 1;
     connect_sent_ = now;
-    send({.kind = PacketKind::connect, .cookie = exchange.cookie, .message = exchange.message},
-         cookies_.has_more() ? kCookieInterval : backoff_, now);
+    send({.kind = PacketKind::connect, .cookie = exchange.cookie.number, .message = exchange.message},
+         exchange.cookie.from);
+    wait(cookies_.has_more() ? kCookieInterval : backoff_, now);
 }
 
-/// Sends a packet; the next one follows after `wait`, or when a cookie comes.
-void Connector::send(HandshakePacket packet, Duration wait, Time now) {
+/// The next packet follows after this time, or when a cookie comes.
+void Connector::wait(Duration time, Time now) {
+    next_send_ = now + time;
+    backoff_ = std::min(backoff_ * 3 / 2, kMaxBackoff);
+}
+
+void Connector::send(HandshakePacket packet, std::size_t server) {
     packet.client_nonce = nonce_;
     packet.protocol_id = config_.protocol_id;
     std::array<std::byte, kMaxDatagramBytes> buffer;
     const std::span<const std::byte> datagram = write(packet, buffer);
-    next_send_ = now + wait;
-    backoff_ = std::min(backoff_ * 3 / 2, kMaxBackoff);
     stats_.handshake_bytes_sent += datagram.size();
-    sink_.send(server_, datagram);
+    errors_[server] = NetError::none;
+    sink_.send(servers_[server], datagram);
 }
 
-void Connector::receive_cookie(std::span<const std::byte> datagram, Time now) {
+void Connector::receive_cookie(std::size_t from, std::span<const std::byte> datagram, Time now) {
     HandshakePacket reply{.kind = PacketKind::cookie};
     if (const std::optional<Drop> drop = read(datagram, reply)) return count(*drop);
-    const auto known = find(reply.cookie);
+    const Cookie cookie(reply.cookie, from);
+    const auto known = find(cookie);
     const bool is_tried = known != exchanges_.end() && known->round == round_;
-    if (reply.client_nonce != nonce_ || is_tried || cookies_.has(reply.cookie))
-        return count(Drop::unexpected);
+    if (reply.client_nonce != nonce_ || is_tried || cookies_.has(cookie)) return count(Drop::unexpected);
     const bool is_first = cookies_.came() == 0;
-    cookies_.add(reply.cookie, entropy_.next());
+    cookies_.add(cookie, entropy_.next());
     if (!cookies_.has_more()) return;
     next_send_ = is_first ? now : std::min(next_send_, std::max(now, connect_sent_ + kCookieInterval));
     if (is_first) send_next(now);
@@ -214,14 +259,15 @@ void Connector::receive_refusal(std::span<const std::byte> datagram, Time now) {
     hints_ += 1;
 }
 
-std::optional<Connector::Outcome> Connector::receive_answer(std::span<const std::byte> datagram) {
+std::optional<Connector::Outcome> Connector::receive_answer(std::size_t from,
+                                                            std::span<const std::byte> datagram) {
     const auto drop = [&](Drop reason) {
         count(reason);
         return std::nullopt;
     };
     HandshakePacket answer{.kind = PacketKind::answer};
     if (const std::optional<Drop> reason = read(datagram, answer)) return drop(*reason);
-    const auto exchange = find(answer.cookie);
+    const auto exchange = find({answer.cookie, from});
     if (answer.client_nonce != nonce_ || exchange == exchanges_.end()) return drop(Drop::unexpected);
     const std::span<std::byte> message = std::span(answer_).first(answer.message.size());
     std::ranges::copy(answer.message, message.begin());
@@ -229,11 +275,12 @@ std::optional<Connector::Outcome> Connector::receive_answer(std::span<const std:
     Outcome outcome;
     if (!read(noise_payload(message), outcome.verdict)) return drop(Drop::bad_handshake);
     outcome.keys = exchange->noise.split();
+    outcome.server = servers_[from];
     end();
     return outcome;
 }
 
-std::vector<Connector::Exchange>::iterator Connector::find(std::uint64_t cookie) {
+std::vector<Connector::Exchange>::iterator Connector::find(const Cookie& cookie) {
     return std::ranges::find(exchanges_, cookie, &Exchange::cookie);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,7 @@ public:
     /// next attempt.
     struct Outcome {
         Verdict verdict;
+        Address server;  // set if verdict.is_accepted: the address that answered
         NoiseKeys keys;  // set if verdict.is_accepted
     };
 
@@ -36,14 +38,14 @@ public:
     ~Connector() { end(); }
 
     /// Begins an attempt, which ends with an outcome or by end(). `token` may be null.
-    void begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello, Time now);
+    void begin(const Servers& servers, const ClientToken* token, std::span<const std::byte> hello, Time now);
     bool is_active() const { return is_active_; }
     Security security() const { return security_; }
     void end();
 
-    /// Takes a cookie, an answer or a refusal from the server's address. Returns the outcome if this packet
-    /// decides it.
-    std::optional<Outcome> receive(PacketKind kind, std::span<const std::byte> datagram, Time now);
+    /// Takes a cookie, an answer or a refusal. Returns the outcome if this packet decides it.
+    std::optional<Outcome> receive(PacketKind kind, const Address& from, std::span<const std::byte> datagram,
+                                   Time now);
     /// Ends the attempt, and returns its outcome, if its time is over or it cannot succeed.
     std::optional<Outcome> update(Time now);
     void flush(Time now);
@@ -51,7 +53,7 @@ public:
 private:
     /// A cookie that was tried, and the message made for it.
     struct Exchange {
-        std::uint64_t cookie;
+        Cookie cookie;
         Key ephemeral;
         NoiseExchange noise;
         std::array<std::byte, kConnectMessageBytes> message{};
@@ -65,13 +67,16 @@ private:
     bool believes_hint(Time now) const;
     void send_next(Time now);
     void send_request(Time now);
-    bool begin_exchange(std::uint64_t cookie);
+    bool begin_exchange(const Cookie& cookie);
     void send_connect(Time now);
-    void send(HandshakePacket packet, Duration wait, Time now);
-    void receive_cookie(std::span<const std::byte> datagram, Time now);
+    void send(HandshakePacket packet, std::size_t server);
+    void wait(Duration time, Time now);
+    bool note_error(std::size_t server);
+    std::string why_unreachable() const;
+    void receive_cookie(std::size_t from, std::span<const std::byte> datagram, Time now);
     void receive_refusal(std::span<const std::byte> datagram, Time now);
-    std::optional<Outcome> receive_answer(std::span<const std::byte> datagram);
-    std::vector<Exchange>::iterator find(std::uint64_t cookie);
+    std::optional<Outcome> receive_answer(std::size_t from, std::span<const std::byte> datagram);
+    std::vector<Exchange>::iterator find(const Cookie& cookie);
     void count(Drop reason) { stats_.drops[reason] += 1; }
 
     const ClientConfig& config_;
@@ -81,7 +86,10 @@ private:
     EndpointStats& stats_;
 
     bool is_active_ = false;
-    Address server_;
+    std::vector<Address> servers_;
+    std::vector<NetError> errors_;  // of servers_, since the last packet to each address
+    std::size_t next_server_ = 0;   // index of the address that gets the next request
+    std::string error_text_;
     Security security_ = Security::sealed;
     PublicKey server_key_{};
     std::uint64_t nonce_ = 0;

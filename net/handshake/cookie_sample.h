@@ -12,6 +12,13 @@
 
 namespace shoal::net {
 
+struct Cookie {
+    Cookie(std::uint64_t cookie = 0, std::size_t server = 0) : number(cookie), from(server) {}
+    friend bool operator==(const Cookie&, const Cookie&) = default;
+    std::uint64_t number;
+    std::size_t from;  // index of the server's address that it came from
+};
+
 /// A bounded sample: if more than kMost cookies come, each has the same chance to be kept. Source: Vitter,
 /// "Random Sampling with a Reservoir", 1985, algorithm R.
 class CookieSample {
@@ -23,19 +30,19 @@ public:
         waiting_ = given_ = 0;
         came_ = 0;
     }
-    bool has(std::uint64_t cookie) const {
+    bool has(const Cookie& cookie) const {
         const auto end = cookies_.begin() + static_cast<std::ptrdiff_t>(waiting_);
         return std::find(cookies_.begin(), end, cookie) != end;
     }
     /// Requires that the cookie is not in the sample, and was not taken since clear(). `random`: a number
     /// that nobody can guess; it decides which cookies are kept if there are too many.
-    void add(std::uint64_t cookie, std::uint64_t random) {
+    void add(const Cookie& cookie, std::uint64_t random) {
         came_ += 1;
         const std::uint64_t place = waiting_ < kMost ? waiting_++ : random % came_;
         if (place < kMost) cookies_[static_cast<std::size_t>(place)] = cookie;
     }
     /// Takes a random cookie. Returns nothing if none is left, or kMost were taken.
-    std::optional<std::uint64_t> take(std::uint64_t random) {
+    std::optional<Cookie> take(std::uint64_t random) {
         if (!has_more()) return std::nullopt;
         given_ += 1;
         std::swap(cookies_[static_cast<std::size_t>(random % waiting_)], cookies_[waiting_ - 1]);
@@ -46,7 +53,7 @@ public:
     std::uint64_t came() const { return came_; }
 
 private:
-    std::array<std::uint64_t, kMost> cookies_{};
+    std::array<Cookie, kMost> cookies_{};
     std::size_t waiting_ = 0, given_ = 0;
     std::uint64_t came_ = 0;
 };

@@ -106,6 +106,9 @@ public:
     Sink& at(const Address& address) { return place(address); }
     /// With a socket: takes a datagram of the endpoint, for flush() to send later. Without a socket use at().
     void send(const Address& to, std::span<const std::byte> datagram) override { carry({}, to, datagram); }
+    NetError error_to(const Address& to) const override {
+        return outside_ ? outside_->error_to(to) : NetError::none;
+    }
 
     /// Passes at most `max_datagrams` due datagrams to `endpoint`. Returns how many.
     std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);

@@ -79,6 +79,7 @@ public:
 
     /// Queues a copy. The thread sends it after the next flush() at the latest.
     void send(const Address& to, std::span<const std::byte> datagram) override;
+    NetError error_to(const Address& to) const override { return socket_.error_to(to); }
     void flush();
 
     /// Passes at most `max_datagrams` received datagrams to `endpoint`, with their times of arrival. Returns

@@ -29,6 +29,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/errqueue.h>
+#endif
 // The system reports the local address that a datagram came to, and can send from a chosen local address.
 #if defined(IP_PKTINFO) && defined(IPV6_RECVPKTINFO)
 #define SHOAL_HAS_LOCAL_ADDRESSES
@@ -97,9 +100,8 @@ using Handle = System::Handle;
 using Length = System::Length;
 using LocalIp = decltype(Address::ip);
 
-/// Returns why the last system call failed.
-NetError last_error() {
-    const auto is_one_of = [last = System::last_code()](auto... codes) { return ((last == codes) || ...); };
+NetError error_of(int code) {
+    const auto is_one_of = [code](auto... codes) { return ((code == codes) || ...); };
     if (is_one_of(CODE(EWOULDBLOCK), CODE(ENOBUFS), ENOMEM)) return NetError::would_block;
     if (is_one_of(CODE(EADDRINUSE))) return NetError::address_in_use;
     if (is_one_of(CODE(EADDRNOTAVAIL))) return NetError::not_here;
@@ -107,10 +109,18 @@ NetError last_error() {
     if (is_one_of(CODE(EINVAL))) return NetError::bad_address;
     if (is_one_of(CODE(EMSGSIZE))) return NetError::too_large;
     if (is_one_of(CODE(EAFNOSUPPORT), CODE(EPROTONOSUPPORT))) return NetError::unsupported;
-    if (is_one_of(CODE(ECONNREFUSED), CODE(ECONNRESET), CODE(ENETRESET), CODE(ENETUNREACH),
-                  CODE(EHOSTUNREACH), CODE(ENETDOWN), CODE(EHOSTDOWN)))
+    if (is_one_of(CODE(ECONNREFUSED), CODE(ECONNRESET))) return NetError::port_closed;
+    if (is_one_of(CODE(ENETRESET), CODE(ENETUNREACH), CODE(EHOSTUNREACH), CODE(ENETDOWN), CODE(EHOSTDOWN)))
         return NetError::unreachable;
     return NetError::system;
+}
+/// Returns why the last system call failed.
+NetError last_error() {
+    return error_of(System::last_code());
+}
+/// Returns whether the error may belong to an earlier datagram.
+bool is_about_peer(NetError error) {
+    return error == NetError::unreachable || error == NetError::port_closed;
 }
 bool was_interrupted() {
     return System::last_code() == CODE(EINTR);
@@ -142,6 +152,16 @@ void forbid_fragments(Handle handle) {
 #if defined(IPV6_DONTFRAG)
     set_option(handle, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
 #endif
+#endif
+}
+
+/// Makes the system keep ICMP errors of sent datagrams, for Socket::take_report(). Returns whether it does.
+bool ask_for_reports([[maybe_unused]] Handle handle, [[maybe_unused]] bool is_ipv6) {
+#ifdef __linux__
+    const bool of_ipv6 = is_ipv6 && set_option(handle, IPPROTO_IPV6, IPV6_RECVERR, 1);
+    return set_option(handle, IPPROTO_IP, IP_RECVERR, 1) || of_ipv6;
+#else
+    return false;
 #endif
 }
 
@@ -276,6 +296,8 @@ Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
     ask_for_buffer(handle, SO_RCVBUF, config.receive_buffer_bytes);
     ask_for_buffer(handle, SO_SNDBUF, config.send_buffer_bytes);
     if (!config.fragments) forbid_fragments(handle);
+    result.is_dual_ = is_ipv6 && is_wildcard;
+    result.takes_reports_ = local.port == 0 && ask_for_reports(handle, is_ipv6);
 #ifdef SHOAL_HAS_LOCAL_ADDRESSES
     if (is_wildcard && (is_ipv6 ? set_option(handle, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
                                 : set_option(handle, IPPROTO_IP, IP_PKTINFO, 1)))
@@ -292,6 +314,10 @@ Socket& Socket::operator=(Socket&& other) noexcept {
     close();
     handle_ = std::exchange(other.handle_, kNone);
     family_ = other.family_;
+    is_dual_ = other.is_dual_;
+    takes_reports_ = other.takes_reports_;
+    unsent_ = other.unsent_;
+    returned_ = other.returned_;
     local_ = std::move(other.local_);
     stats_ = other.stats_;
     return *this;
@@ -310,8 +336,8 @@ Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) 
             receive_datagram(static_cast<Handle>(handle_), buffer, sender, local_ ? &came_to : nullptr);
         const NetError error = size < 0 ? last_error() : NetError::none;
         // Windows reports a cut datagram as an error, Linux by its true size.
-        const bool is_cut =
-            error == NetError::too_large || (size > 0 && static_cast<std::size_t>(size) > buffer.size());
+        const bool is_cut = (error == NetError::too_large && !takes_reports_) ||
+                            (size > 0 && static_cast<std::size_t>(size) > buffer.size());
         if (size >= 0 || is_cut) {
             const std::size_t bytes = is_cut ? buffer.size() : static_cast<std::size_t>(size);
             stats_.received += 1;
@@ -319,12 +345,15 @@ Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) 
             stats_.receive_cut += is_cut;
             from = from_system(reinterpret_cast<const sockaddr&>(sender));
             if (local_) from.local = local_->number_of(came_to);
+            returned_.clear(from);
             return bytes;
         }
-        if (error == NetError::would_block) return error;
-        if (error == NetError::unreachable) {
+        const bool is_interrupted = was_interrupted();
+        const bool is_reported = take_report();
+        if (error == NetError::would_block && !is_reported) return error;
+        if (is_reported || is_about_peer(error)) {
             stats_.receive_errors += 1;
-        } else if (!was_interrupted()) {
+        } else if (!is_interrupted) {
             stats_.receive_failed += 1;
             return error;
         }
@@ -332,14 +361,49 @@ Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) 
     return NetError::would_block;
 }
 
+/// Takes an error of an earlier datagram from the system. Returns false if there is none.
+bool Socket::take_report() {
+#ifdef __linux__
+    if (!takes_reports_) return false;
+    sockaddr_storage to{};
+    alignas(cmsghdr) char control[256];
+    msghdr message{};
+    message.msg_name = &to;
+    message.msg_namelen = sizeof to;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (::recvmsg(static_cast<Handle>(handle_), &message, MSG_ERRQUEUE) < 0) return false;
+    for (cmsghdr* item = CMSG_FIRSTHDR(&message); item; item = CMSG_NXTHDR(&message, item)) {
+        const bool is_report = (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_RECVERR) ||
+                               (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_RECVERR);
+        sock_extended_err report;
+        if (!is_report) continue;
+        std::memcpy(&report, CMSG_DATA(item), sizeof report);
+        returned_.set(from_system(reinterpret_cast<const sockaddr&>(to)),
+                      error_of(static_cast<int>(report.ee_errno)));
+    }
+    return true;
+#else
+    return false;
+#endif
+}
+
+NetError Socket::error_to(const Address& to) const {
+    const NetError unsent = unsent_.get(to);
+    return unsent != NetError::none ? unsent : returned_.get(to);
+}
+
 NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram) {
     sockaddr_storage receiver;
-    const Length length = to_system(to, family_, receiver);
+    const bool is_other_family =
+        family_ == Address::Family::ipv6 && !is_dual_ && to.family == Address::Family::ipv4;
+    const Length length = is_other_family ? 0 : to_system(to, family_, receiver);
     const LocalIp* source = local_ && to.local != 0 ? &local_->ips[to.local - 1u] : nullptr;
-    NetError error = NetError::bad_address;
+    NetError error = to.family == Address::Family::none ? NetError::bad_address : NetError::wrong_family;
     for (int attempt = 0; length > 0 && attempt < 3; ++attempt) {
         if (send_datagram(static_cast<Handle>(handle_), datagram, receiver, length, source)) {
-            stats_.send_repeats += error == NetError::unreachable;
+            stats_.send_repeats += attempt > 0 && is_about_peer(error);
+            unsent_.clear(to);
             stats_.sent += 1;
             stats_.bytes_sent += datagram.size();
             return NetError::none;
@@ -347,13 +411,14 @@ NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram
         error = last_error();
         if (was_interrupted()) continue;
         // The error may belong to an earlier datagram, and this datagram was not sent: try again.
-        if (error == NetError::unreachable && attempt == 0) continue;
+        if (is_about_peer(error) && attempt == 0) continue;
         // The machine may have lost the local address that the peer knows. Let the system choose another.
         const bool is_about_addresses =
             error == NetError::unreachable || error == NetError::not_here || error == NetError::bad_address;
         if (!is_about_addresses || !std::exchange(source, nullptr)) break;
     }
     count_unsent(error);
+    if (error != NetError::would_block) unsent_.set(to, error);
     return error;
 }
 
@@ -372,7 +437,8 @@ std::uint8_t Socket::LocalAddresses::number_of(const LocalIp& ip) {
 }
 
 void Socket::count_unsent(NetError reason) {
-    const bool is_unreachable = reason == NetError::unreachable || reason == NetError::bad_address;
+    const bool is_unreachable =
+        is_about_peer(reason) || reason == NetError::bad_address || reason == NetError::wrong_family;
     std::uint64_t& count = reason == NetError::would_block  ? stats_.send_blocked
                            : is_unreachable                 ? stats_.send_unreachable
                            : reason == NetError::permission ? stats_.send_forbidden

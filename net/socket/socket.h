@@ -2,6 +2,7 @@
 // A non-blocking UDP socket. Only the sources of this folder call the operating system.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,7 +38,7 @@ struct SocketStats {
     std::uint64_t received = 0, bytes_received = 0;  // returned by receive()
     std::uint64_t receive_cut =
         0;  // datagrams longer than the buffer, also counted in `received`; only on Linux and Windows
-    // Errors that receive() skipped: an earlier datagram met a closed port or no host (ICMP).
+    // Errors that receive() skipped: an earlier datagram met a closed port, no host, or a short path (ICMP).
     std::uint64_t receive_errors = 0;
     std::uint64_t receive_failed = 0;  // calls that failed for any other reason
 };
@@ -51,7 +52,8 @@ public:
     /// Binds to `local`. Address::any(port) is dual stack (IPv4 and IPv6) where the system has IPv6; on
     /// `unsupported` fall back to Address::any_ipv4(port). Port 0 chooses a free port. A socket bound to a
     /// wildcard answers from the local address that a datagram came to (Address::local), as firewalls expect;
-    /// on Windows the system chooses.
+    /// on Windows the system chooses. With port 0, as a client has, the socket asks the system for ICMP
+    /// errors, see error_to(); only on Linux.
     static Result<Socket> open(const Address& local, const SocketConfig& config = {});
 
     Socket(Socket&& other) noexcept { *this = std::move(other); }
@@ -66,6 +68,8 @@ public:
     void send(const Address& to, std::span<const std::byte> datagram) override {
         static_cast<void>(try_send(to, datagram));
     }
+    /// Any thread may call it.
+    NetError error_to(const Address& to) const override;
 
     /// The bound address, with the port that was chosen.
     Result<Address> local_address() const;
@@ -78,6 +82,25 @@ private:
     Socket(std::intptr_t handle, Address::Family family) : handle_(handle), family_(family) {}
     void close();
     void count_unsent(NetError reason);
+    bool take_report();
+
+    /// The newest error, and the address that it is about.
+    class Report {
+    public:
+        void set(const Address& about, NetError error) { value_ = hash_of(about) | std::uint64_t(error); }
+        NetError get(const Address& about) const {
+            const std::uint64_t value = value_;
+            return value && value - value % 256 == hash_of(about) ? NetError(value % 256) : NetError::none;
+        }
+        void clear(const Address& about) {
+            if (get(about) != NetError::none) value_ = 0;
+        }
+        void operator=(const Report& other) { value_ = other.value_.load(); }
+
+    private:
+        static std::uint64_t hash_of(const Address& a) { return std::uint64_t{std::hash<Address>()(a)} << 8; }
+        std::atomic<std::uint64_t> value_{0};  // a hash of the address, and an error in the lowest byte
+    };
 
     /// Local addresses that datagrams came to; on an IPv6 socket IPv4 addresses are IPv4-mapped. Entries
     /// never change: the sending thread may read old entries while the receiving thread adds new ones.
@@ -89,6 +112,10 @@ private:
 
     std::intptr_t handle_ = kNone;
     Address::Family family_ = Address::Family::none;
+    bool is_dual_ = false;        // IPv6 and IPv4
+    bool takes_reports_ = false;  // the system reports errors of earlier datagrams
+    Report unsent_;               // set by the thread that sends
+    Report returned_;             // set by the thread that receives
     // Null unless the socket is bound to a wildcard and the system reports the local address of a datagram.
     std::unique_ptr<LocalAddresses> local_;
     SocketStats stats_;

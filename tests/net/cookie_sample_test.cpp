@@ -22,7 +22,7 @@ TEST(CookieSample, GivesEachCookieOnce) {
     std::set<std::uint64_t> given;
     for (std::uint64_t cookie = 2; cookie < 2 + CookieSample::kMost; ++cookie) sample.add(cookie, random());
     EXPECT_EQ(sample.came(), CookieSample::kMost + 1);
-    while (const auto cookie = sample.take(random())) EXPECT_TRUE(given.insert(*cookie).second);
+    while (const auto cookie = sample.take(random())) EXPECT_TRUE(given.insert(cookie->number).second);
     EXPECT_EQ(given.size(), CookieSample::kMost - 1) << "with the first one this is the maximum";
     EXPECT_FALSE(sample.has_more());
     sample.clear();
@@ -40,8 +40,8 @@ TEST(CookieSample, GivesEveryCookieTheSameChance) {
         CookieSample sample;
         for (std::uint64_t cookie = 0; cookie < tried.size(); ++cookie) sample.add(cookie, random());
         for (bool is_first = true; const auto cookie = sample.take(random()); is_first = false) {
-            tried[*cookie] += 1;
-            first[*cookie] += is_first;
+            tried[cookie->number] += 1;
+            first[cookie->number] += is_first;
         }
     }
     for (std::size_t cookie = 0; cookie < tried.size(); ++cookie) {

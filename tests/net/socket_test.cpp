@@ -97,7 +97,7 @@ TEST(Socket, ErrorsAreResults) {
     EXPECT_EQ(Socket::open(socket.value().local_address().value()).error(), NetError::address_in_use);
     EXPECT_EQ(Socket::open(Address::ipv4(8, 8, 8, 8, 1)).error(), NetError::not_here);
     EXPECT_EQ(Socket::open(Address()).error(), NetError::bad_address);
-    EXPECT_EQ(socket.value().try_send(Address::any(5), buffer), NetError::bad_address);
+    EXPECT_EQ(socket.value().try_send(Address::any(5), buffer), NetError::wrong_family);
     const std::vector<std::byte> huge(70'000);
     EXPECT_EQ(socket.value().try_send(Address::ipv4(127, 0, 0, 1, 9), huge), NetError::too_large);
     Socket moved = std::move(socket.value());
@@ -181,7 +181,7 @@ TEST(Socket, CountsEachReasonNotToSend) {
     const std::array<std::byte, 8> bytes{};
     const std::vector<std::byte> huge(70'000);
     EXPECT_EQ(socket.try_send(Address(), bytes), NetError::bad_address);
-    EXPECT_EQ(socket.try_send(Address::any(5), bytes), NetError::bad_address);
+    EXPECT_EQ(socket.try_send(Address::any(5), bytes), NetError::wrong_family);
     EXPECT_EQ(socket.stats().send_unreachable, 2u);
     EXPECT_EQ(socket.try_send(Address::ipv4(127, 0, 0, 1, 9), huge), NetError::too_large);
     EXPECT_EQ(socket.stats().send_too_large, 1u);

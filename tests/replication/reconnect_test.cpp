@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,8 @@ struct Ferry {
     }
     Link link;
     Link::Player& player = link.add(link.schema, client_options());
-    Reconnect reconnect{player.client, {.time = 5s}};
+    std::function<std::optional<net::Servers>()> look_up;
+    Reconnect reconnect{player.client, {.time = 5s}, [this] { return look_up ? look_up() : std::nullopt; }};
     int joins = 0, backs = 0;
 };
 
@@ -60,6 +63,33 @@ TEST(Reconnect, ALostConnectionComesBackToItsSeat) {
         EXPECT_EQ(ferry.backs, round);
         EXPECT_EQ(ferry.joins, 1);
     }
+}
+
+// The server has another address when it is back. The name is looked up only after an attempt has failed.
+TEST(Reconnect, LooksTheNameUpAgainWhenTheServerDoesNotAnswer) {
+    Ferry ferry;
+    const net::Address alive = ferry.link.wire.address, dead = net::Address::ipv4(9, 9, 9, 9, 9);
+    net::Address known = alive;
+    int looked_up = 0;
+    ferry.look_up = [&] {
+        looked_up += 1;
+        return std::optional<net::Servers>(known);
+    };
+    ferry.reconnect.start(std::vector{dead, alive});
+    ASSERT_TRUE(ferry.run(2s));
+    ASSERT_EQ(ferry.player.client.phase(), Phase::playing) << "both addresses are tried";
+    ferry.cut(true);
+    known = dead;
+    ASSERT_TRUE(ferry.run(3s));
+    EXPECT_GE(looked_up, 1);
+    EXPECT_LE(looked_up, 3);
+    ferry.cut(false);
+    ASSERT_TRUE(ferry.run(500ms));
+    EXPECT_NE(ferry.player.client.phase(), Phase::playing) << "the name stands for another address";
+    known = alive;
+    ASSERT_TRUE(ferry.run(3s));
+    EXPECT_EQ(ferry.player.client.phase(), Phase::playing);
+    EXPECT_EQ(ferry.backs, 1);
 }
 
 TEST(Reconnect, MakesAPauseBetweenTwoAttempts) {
