@@ -122,11 +122,11 @@ public:
     const MessageStats& message_stats() const { return typed_.stats(); }
     /// Sets what the player does now: a value of the schema's input type. Call it once per frame, before
     /// update(). The values are used for all ticks that begin before the next call; each Press is used in one
-    /// tick only.
+    /// tick only. A Press that is made before the client plays is dropped.
     template <class T>
     void input(const T& input) {
         require_input(schema_.find_struct<T>(StructKind::input));
-        predictor_.set_input(&input);
+        predictor_.set_input(&input, phase() == Phase::playing);
     }
     /// Sets the function that computes a tick from the tick before it. update() calls it for the entities
     /// that this client owns or predicts, see Server::predict(): for each new tick, and again for earlier

@@ -319,10 +319,8 @@ void Server::leave(PlayerId id, net::DisconnectReason reason, std::string_view t
     rewind_.remove_player(id);
     sender_.remove_peer(player.peer);
     players_.remove(player);
-    for (const ecs::Entity entity : owned) {
+    for (const ecs::Entity entity : owned)
         if (world_.is_alive(entity)) mark<Mine>(entity, false);
-        if (inputs_ && world_.is_alive(entity)) inputs_->make_neutral(entity);
-    }
     for (const ecs::Entity entity : predicted)
         if (world_.is_alive(entity)) mark<ToPredict>(entity, sender_.has_predictors(entity));
     if (listener_) listener_->on_leave(id, reason, text);
@@ -372,6 +370,7 @@ void Server::advance_join(Player& player) {
 
 /// The handler may disconnect the player.
 void Server::finish_join(PlayerId player) {
+    actions_.add_player(player, players_.find(player)->peer);  // the handler may do actions of the server
     const ecs::Entity entity = join_ ? join_(player) : ecs::Entity{};
     if (players_.find(player)) {
         assert((!world_.is_alive(entity) || world_.has<StableKey>(entity) ||
@@ -402,7 +401,6 @@ void Server::set_player(PlayerId id, ecs::Entity entity) {
     Player* const player = players_.find(id);
     if (!player || !player->seat.has_joined()) return;
     player->seat.set_player(entity);
-    actions_.add_player(id, player->peer);
     if (world_.is_alive(entity)) give(id, entity);
     if (player->seat.phase() == Phase::playing) send_player(*player);
 }

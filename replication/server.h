@@ -171,11 +171,14 @@ public:
     }
 
     /// The server itself does an action: checks nothing, mutates, and tells all players. Returns what the
-    /// mutation returns. Call it outside of mutations.
+    /// mutation returns. Inside a query, a hook or another action's validator or mutation, the action waits
+    /// for the next tick(), and act() returns a default value.
     template <class T>
     auto act(T action) {
-        actions_.begin(schema_.require_struct<T>(StructKind::action), &action, next_tick_);
-        return finish_act(actions_, action);
+        using Result = decltype(finish_act(actions_, action));
+        if (actions_.begin(schema_.require_struct<T>(StructKind::action), &action, next_tick_))
+            return finish_act(actions_, action);
+        return Result();
     }
     /// Adds a handler of a type of actions, which runs after the mutation. Set it before the first tick.
     template <class T, std::invocable<const T&, const Call&> Fn>

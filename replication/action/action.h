@@ -107,8 +107,44 @@ concept HasMutation = requires(const T& action, Act& act) {
     action.mutate(act);
 };
 
+namespace detail {
+
+// A name that two base classes have is ambiguous: so a class has a member of this name, whatever its type,
+// if &Both<..>::name is invalid.
+struct NameValidate {
+    int validate;
+};
+struct NameMutate {
+    int mutate;
+};
+template <class T, class Name>
+struct Both : T, Name {};
+
+template <class T>
+concept NamesValidate = requires {
+    &T::validate;
+}
+|| (!std::is_final_v<T> && !requires { &Both<T, NameValidate>::validate; });
+template <class T>
+concept NamesMutate = requires {
+    &T::mutate;
+}
+|| (!std::is_final_v<T> && !requires { &Both<T, NameMutate>::mutate; });
+
+}  // namespace detail
+
+/// Whether the library can call the `validate` and the `mutate` of an action, if it has members of these
+/// names.
+template <class T>
+concept ValidatorFits = HasValidator<T> || !detail::NamesValidate<T>;
+template <class T>
+concept MutationFits = HasMutation<T> || !detail::NamesMutate<T>;
+
 template <class T>
 ActionOps action_ops() {
+    static_assert(ValidatorFits<T>, "validate() must be public: std::string validate(const Act&) const");
+    static_assert(MutationFits<T>,
+                  "mutate() must be public and const: it takes (Act&), and returns anything");
     ActionOps ops;
     if constexpr (HasValidator<T>)
         ops.validate = [](const void* action, const Act& act) -> std::string {

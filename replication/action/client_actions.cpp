@@ -28,6 +28,8 @@ ClientActions::ClientActions(ecs::World& world, const Schema& schema, Receiver& 
       codec_(*this),
       queue_(schema),
       overlay_(receiver),
+      mine_(schema.find<Mine>()),
+      to_predict_(schema.find<ToPredict>()),
       types_(schema.structs(StructKind::action).size()) {
     if (types_.empty()) return;
     created_hook_ = world.on_add<Replicated>([this](ecs::World&, ecs::Entity entity) {
@@ -63,18 +65,20 @@ bool ClientActions::begin(std::size_t number, void* action) {
         stats_.not_begun += 1;
         return false;
     }
-    codec_.quantise(what, action, words_);
+    std::vector<std::uint32_t> words;  // words_ are those of the running action
+    codec_.quantise(what, action, words);
     if (world_.is_deferring() || act_) {
-        waiting_.push_back({number, words_});
+        waiting_.push_back({number, std::move(words)});
         return false;
     }
     BitWriter size;
-    write_value(what.layout, {}, words_, size);
+    write_value(what.layout, {}, words, size);
     if (size.byte_count() > kMaxActionBytes) {
         stats_.not_begun += 1;
         return false;
     }
-    codec_.restore(what, words_, action);
+    codec_.restore(what, words, action);
+    words_ = std::move(words);
     start(number);
     return true;
 }
@@ -84,6 +88,7 @@ void ClientActions::start(std::size_t number) {
     created_.clear();
     changes_.emplace(world_);
     for (const SchemaComponent& component : schema_.components()) changes_->watch(component.bind(world_));
+    pause_.emplace(receiver_.local_writes());
     act_.emplace(world_, ecs::ComponentId{}, sight_);
     act_->player = player_;
     act_->tick = next_tick_;
@@ -94,10 +99,10 @@ void ClientActions::end(const void* action) {
     const ActionStream stream = stream_of(type(type_));
     const Overlay::Key key{stream, queue_.next(stream)};
     ActionRecord record{static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_};
-    for (const ecs::Entity entity : act_->destroyed())
-        for (const SchemaComponent& component : schema_.components())
-            if (world_.is_alive(entity)) world_.remove(entity, component.bind(world_));
     note_changes(key, record);
+    changes_->clear();
+    for (const ecs::Entity entity : act_->destroyed()) remove_components(entity);
+    note_changes(key, record, true);
     std::string why = act_->why_not();
     if (created_.size() > kMaxCreated || record.touched.size() > kMaxTouched)
         why = "the action creates or changes too many entities";
@@ -105,43 +110,65 @@ void ClientActions::end(const void* action) {
         why = "an independent action cannot create entities";
     changes_.reset();
     act_.reset();
+    // The hooks and handlers of the game that run from here on may do other actions.
+    const std::vector<ecs::Entity> created = std::exchange(created_, {});
+    const std::size_t number = type_;
     if (!why.empty()) {
         overlay_.undo(key);
-        for (std::size_t i = created_.size(); i-- > 0;)
-            if (world_.is_alive(created_[i])) world_.destroy(created_[i]);
+        for (std::size_t i = created.size(); i-- > 0;)
+            if (world_.is_alive(created[i])) world_.destroy(created[i]);
+        pause_.reset();
         stats_.rejected += 1;
         return tell_rejected(record, why);
     }
-    record.created = static_cast<std::uint32_t>(created_.size());
+    record.created = static_cast<std::uint32_t>(created.size());
     if (record.created > 0) record.first_pending = next_pending_;
     // The n-th entity stands for the n-th one of the server, so those that the mutation destroyed count, too.
-    for (const ecs::Entity entity : created_) {
+    for (const ecs::Entity entity : created) {
         std::span<const ComponentIndex> held;
         if (on_spawned_ && world_.is_alive(entity)) held = on_spawned_(entity);
         pending_.push_back({next_pending_, entity});
         receiver_.expect(next_pending_, entity, held);
         next_pending_ = pending_after(next_pending_);
     }
+    pause_.reset();
     queue_.add(stream, std::move(record));
     stats_.done += 1;
-    fire(type_, action, {player_, {}, true, next_tick_});
+    fire(number, action, {player_, {}, true, next_tick_});
 }
 
-/// Adds the replicas that the mutation changed to the overlay and to the record. Requires that no predicted
-/// component changed.
-void ClientActions::note_changes(Overlay::Key key, ActionRecord& record) {
+/// Removes the components of the schema from an entity that a mutation destroyed, except those that the
+/// player decides itself, and what makes them the player's: a rejection could not restore their values.
+void ClientActions::remove_components(ecs::Entity entity) {
+    for (std::size_t i = 0; i < schema_.components().size(); ++i) {
+        const SchemaComponent& component = schema_.components()[i];
+        const auto index = static_cast<ComponentIndex>(i);
+        if (component.role == Role::owner && receiver_.is_held(entity, index)) continue;
+        if (i == mine_ || i == to_predict_) continue;
+        if (world_.is_alive(entity)) world_.remove(entity, component.bind(world_));
+    }
+}
+
+/// Adds the replicas that the mutation changed to the overlay and to the record. What the player's steps or
+/// the player itself decide is not for actions, except that an action may destroy the entity.
+void ClientActions::note_changes(Overlay::Key key, ActionRecord& record, bool is_destroyed) {
     for (const ecs::ChangeCollector::Change change : changes_->changes()) {
         if (!receiver_.shown_tick(change.entity)) continue;
         bool is_touched = false;
         change.for_each([&](std::uint32_t watch) {
+            const auto index = static_cast<ComponentIndex>(watch);
             const Role role = schema_.components()[watch].role;
-            assert(role != Role::predicted && "a mutation writes a predicted component of a replica");
-            stats_.bad_writes += role == Role::predicted;
-            if (role != Role::server) return;
-            overlay_.add(key, change.entity, static_cast<ComponentIndex>(watch));
+            const bool is_of_player = role != Role::server && receiver_.is_held(change.entity, index) &&
+                                      !receiver_.is_overlaid(change.entity, index);
+            const bool is_bad = is_of_player && role == Role::predicted && !is_destroyed;
+            assert(!is_bad && "a mutation writes a component that this client predicts");
+            stats_.bad_writes += is_bad;
+            if (is_of_player && !(is_destroyed && role == Role::predicted)) return;
+            overlay_.add(key, change.entity, index);
             is_touched = true;
         });
-        if (is_touched) record.touched.push_back(receiver_.net_id(change.entity));
+        const NetId net_id = is_touched ? receiver_.net_id(change.entity) : 0;
+        if (net_id != 0 && std::ranges::count(record.touched, net_id) == 0) record.touched.push_back(net_id);
     }
 }
 

@@ -40,7 +40,7 @@ public:
         std::uint64_t rejected = 0;    // rejected by the server, or the mutation failed on the client
         std::uint64_t dropped = 0;     // undone because an earlier action was rejected, see independent()
         std::uint64_t not_begun = 0;   // not done: not playing, too many without an answer, too large
-        std::uint64_t bad_writes = 0;  // predicted components that a mutation wrote: a mistake of the game
+        std::uint64_t bad_writes = 0;  // components that steps decide, written by a mutation: a mistake
     };
 
     /// The arguments must outlive this object.
@@ -154,7 +154,8 @@ private:
     void fire_first();
     void undo_pending();
     void destroy_unless_replica(ecs::Entity entity);
-    void note_changes(Overlay::Key key, ActionRecord& record);
+    void remove_components(ecs::Entity entity);
+    void note_changes(Overlay::Key key, ActionRecord& record, bool is_destroyed = false);
     bool accept(const ActionResult& result, Tick tick);
     bool reject(const ActionResult& result);
     void tell_rejected(const ActionRecord& record, std::string_view why);
@@ -167,6 +168,7 @@ private:
     StructCodec codec_;
     ActionQueue queue_;
     Overlay overlay_;
+    std::size_t mine_, to_predict_;   // indices of these tags in the schema
     std::vector<Type> types_;         // by the number of the action in the schema
     std::vector<Pending> pending_;    // in the order of their creation
     std::vector<Answered> answered_;  // the oldest first
@@ -190,6 +192,7 @@ private:
 
     // Between begin() and end(): the running action.
     std::optional<Act> act_;
+    std::optional<LocalWrites::Pause> pause_;
     std::optional<ecs::ChangeCollector> changes_;
     std::size_t type_ = 0;
     std::vector<std::uint32_t> words_;

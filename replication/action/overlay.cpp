@@ -5,7 +5,7 @@
 namespace shoal::replication {
 
 void Overlay::add(Key action, ecs::Entity entity, ComponentIndex component) {
-    if (!receiver_.hold(entity, component)) return;
+    if (!receiver_.overlay(entity, component)) return;
     Entry entry{action, entity, component, false, 0, {}};
     receiver_.capture(entity, component, entry.value);
     entries_.push_back(std::move(entry));
@@ -56,7 +56,7 @@ void Overlay::end(Ends&& ends) {
         };
         const auto below = std::find_if(entries_.rbegin(), entries_.rend(), is_same);
         if (below == entries_.rend()) {
-            receiver_.release(entry.entity, entry.component);
+            receiver_.end_overlay(entry.entity, entry.component);
         } else {
             receiver_.show(entry.entity, entry.component, below->value);
         }

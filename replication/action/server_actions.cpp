@@ -88,6 +88,8 @@ void ServerActions::commit_section(net::PeerId id, net::Time) {
 void ServerActions::run(Tick tick) {
     tick_ = tick;
     is_running_ = true;
+    act_.reset();  // still set if a mutation has thrown
+    run_waiting();
     for (std::size_t i = 0; i < players_.size(); ++i) {
         if (!players_[i]) continue;
         earn_tokens(*players_[i]);
@@ -144,6 +146,8 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
     start(record.type, &player, late_ticks);
     const ecs::Entity entity = act_->player;
     std::string why = what.ops.validate ? what.ops.validate(value.get(), *act_) : std::string();
+    ActionEvent event = event_of(player.id, entity);
+    codec_.quantise(what, value.get(), event.words);
     if (why.empty() && what.ops.mutate) {
         what.ops.mutate(value.get(), *act_);
         why = act_->why_not();
@@ -160,7 +164,13 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
                 sender_.send_now(player.peer, touched);
     why.empty() ? accept(player, stream, record, created) : reject(player, stream, why);
     report({tick_, late_ticks, player.id, what.name, record.type, value.get(), why.empty(), why});
-    if (why.empty()) fire(record.type, value.get(), player.id, entity);
+    if (why.empty()) fire(value.get(), std::move(event), entity);
+}
+
+/// Returns the event of the running action, without its arguments. `entity`: that of the player who acts.
+ActionEvent ServerActions::event_of(net::PeerId who, ecs::Entity entity) {
+    const NetId player = world_.is_alive(entity) ? sender_.assign_net_id(entity) : 0;
+    return {tick_, who, player, static_cast<std::uint8_t>(type_), {}};
 }
 
 void ServerActions::start(std::size_t number, const Player* player, Tick late_ticks) {
@@ -222,15 +232,13 @@ bool ServerActions::replicates(ecs::Entity entity) const {
 
 /// Calls the handlers, and sends an event to all players except the one who acted. `entity`: the entity that
 /// this player had when the action began; it may be dead.
-void ServerActions::fire(std::size_t number, const void* action, net::PeerId who, ecs::Entity entity) {
+void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity entity) {
     const auto living = [&] { return world_.is_alive(entity) ? entity : ecs::Entity{}; };
-    for (const Handler& handler : handlers_[number]) handler(action, {living(), who, false, tick_});
-    ActionEvent event{
-        tick_, who, living() ? sender_.assign_net_id(entity) : 0, static_cast<std::uint8_t>(number), {}};
-    codec_.quantise(type(number), action, event.words);
+    for (const Handler& handler : handlers_[event.type])
+        handler(action, {living(), event.who, false, event.tick});
     const std::vector<std::byte> message = write_event(schema_, event);
     for (std::size_t i = 0; i < players_.size(); ++i)  // a player that send() disconnects may be erased
-        if (players_[i] && players_[i]->id != who) send(*players_[i], message);
+        if (players_[i] && players_[i]->id != event.who) send(*players_[i], message);
 }
 
 void ServerActions::report(const ActionReport& report) const {
@@ -239,21 +247,42 @@ void ServerActions::report(const ActionReport& report) const {
 
 // The server's own actions
 
-void ServerActions::begin(std::size_t number, void* action, Tick tick) {
-    assert(!act_ && "an action inside of another one");
+bool ServerActions::begin(std::size_t number, void* action, Tick tick) {
+    std::vector<std::uint32_t> words;  // words_ are those of the running action
+    codec_.quantise(type(number), action, words);
+    if (act_ || world_.is_deferring()) {
+        waiting_.push_back({number, std::move(words)});
+        return false;
+    }
     tick_ = tick;
     actor_ = nullptr;
-    codec_.quantise(type(number), action, words_);
-    codec_.restore(type(number), words_, action);
+    codec_.restore(type(number), words, action);
+    words_ = std::move(words);
     start(number, nullptr, 0);
+    return true;
+}
+
+void ServerActions::run_waiting() {
+    std::vector<Waiting> all;
+    all.swap(waiting_);
+    actor_ = nullptr;
+    for (const Waiting& one : all) {
+        StructValue value(type(one.type));
+        codec_.restore(type(one.type), one.words, value.get());
+        if (!begin(one.type, value.get(), tick_)) continue;
+        if (type(one.type).ops.mutate) type(one.type).ops.mutate(value.get(), *act_);
+        end(value.get());
+    }
 }
 
 bool ServerActions::end(const void* action) {
     const std::string why = act_->why_not();
     const std::size_t number = type_;  // the functions of the game may do other actions
+    ActionEvent event = event_of({}, {});
+    event.words = std::move(words_);
     act_.reset();
     report({tick_, 0, {}, type(number).name, number, action, why.empty(), why});
-    if (why.empty()) fire(number, action, {}, {});
+    if (why.empty()) fire(action, std::move(event), {});
     return why.empty();
 }
 

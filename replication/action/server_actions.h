@@ -110,8 +110,9 @@ public:
     /// sender's update().
     void finish();
 
-    /// Begins an action of the server: quantises the fields of `action` in place.
-    void begin(std::size_t type, void* action, Tick tick);
+    /// Begins an action of the server: quantises the fields of `action` in place. Returns false if a query, a
+    /// hook or an action is running: then do not call end(), the next run() does the action.
+    bool begin(std::size_t type, void* action, Tick tick);
     Act& act() { return *act_; }
     /// Ends an action of the server, after its mutation has run. Tells the observers, calls the handlers,
     /// and sends an event to all players. If the mutation failed, only tells the observers, and returns
@@ -131,6 +132,11 @@ private:
         PendingId id;
         ecs::Entity entity;
         NetId net_id;
+    };
+    /// An action of the server that was called while a query, a hook or an action ran.
+    struct Waiting {
+        std::size_t type;
+        std::vector<std::uint32_t> words;
     };
     struct KeptResult {
         Tick tick;
@@ -161,15 +167,17 @@ private:
     Player* find(net::PeerId player) const;
     void earn_tokens(Player& player) const;
     bool take_tokens(Player& player, std::size_t type) const;
+    void run_waiting();
     void run_stream(Player& player, ActionStream stream);
     void run_one(Player& player, ActionStream stream, const ActionRecord& record);
     void accept(Player& player, ActionStream stream, const ActionRecord& record,
                 std::span<const ecs::Entity> created);
     void reject(Player& player, ActionStream stream, const std::string& why);
     void start(std::size_t type, const Player* player, Tick late_ticks);
+    ActionEvent event_of(net::PeerId who, ecs::Entity entity);
     void match_created(Player& player, const ActionRecord& record, std::span<const ecs::Entity> created,
                        ActionResult& result);
-    void fire(std::size_t type, const void* action, net::PeerId who, ecs::Entity entity);
+    void fire(const void* action, ActionEvent event, ecs::Entity entity);
     void report(const ActionReport& report) const;
     void finish(Player& player);
     void forget_gone(ActionResult& result) const;
@@ -193,12 +201,14 @@ private:
     bool keeps_results_ = false;
     std::vector<std::unique_ptr<Player>> players_;         // null: the place is free
     std::unordered_map<net::PeerId, std::size_t> places_;  // index in players_
-    std::vector<ecs::Entity> created_;                     // entities that the running mutation spawned
+    std::vector<Waiting> waiting_;
+    std::vector<ecs::Entity> created_;  // entities that the running mutation spawned
     ecs::Hook created_hook_;
     Tick tick_ = 0;
     bool is_running_ = false;  // in run() or finish()
 
-    // Between start() and the end of an action: the running action.
+    // Between start() and the end of an action: the running action. `words_`: its arguments for clients,
+    // taken before the mutation, which may destroy the entities that they name.
     std::optional<Act> act_;
     const Player* actor_ = nullptr;
     std::size_t type_ = 0;

@@ -189,6 +189,7 @@ void Replicas::unset_entity(std::uint32_t index) {
     replica.applied.reset();
     replica.is_suppressed = replica.is_local = false;
     replica.held.clear();  // these components belonged to the former entity
+    replica.overlaid.clear();
     touch(index);
 }
 

@@ -41,6 +41,7 @@ public:
         bool is_adopted = false;    // the replica took over an expected entity
         // Ascending: the components that this client decides at present, see Applier::hold().
         std::vector<ComponentIndex> held;
+        std::vector<ComponentIndex> overlaid;  // those of `held` whose values are of actions
     };
 
     /// A replica that was closed after it had been written to the world.

@@ -28,27 +28,32 @@ std::vector<OwnedWriter::Owned>::iterator OwnedWriter::place_of(ecs::Entity enti
 void OwnedWriter::update() {
     if (components_.empty()) return;
     std::erase_if(owned_, [&](Owned& owned) {
-        const bool is_replica = receiver_.shown_tick(owned.entity).has_value();
+        const bool is_replica = is_shown(owned.entity);
         if (is_replica && world_.has<Mine>(owned.entity)) return false;
         for (Value& value : owned.values) {
             set_pending(value, false);
-            if (is_replica) receiver_.release(owned.entity, value.component);
+            receiver_.release(owned.entity, value.component);
         }
         return true;
     });
     mine_.each([&](ecs::Entity entity) {
         const auto place = place_of(entity);
         if (place != owned_.end() && place->entity == entity) return;
-        if (receiver_.shown_tick(entity))
-            owned_.insert(place, {entity, receiver_.net_id(entity), std::nullopt, {}});
+        if (is_shown(entity)) owned_.insert(place, {entity, receiver_.net_id(entity), std::nullopt, {}});
     });
     for (Owned& owned : owned_)
-        if (receiver_.shown_tick(owned.entity) != owned.shown) follow_version(owned);
+        if (is_shown(owned.entity) && receiver_.shown_tick(owned.entity) != owned.shown)
+            follow_version(owned);
     for (const ecs::ChangeCollector::Change change : changes_.changes())
         change.for_each([&](std::uint32_t watch) {
             if (Value* value = find(change.entity, components_[watch])) update_value(change.entity, *value);
         });
     changes_.clear();
+}
+
+/// Returns whether the entity is a replica that the game has not destroyed.
+bool OwnedWriter::is_shown(ecs::Entity entity) const {
+    return world_.is_alive(entity) && receiver_.shown_tick(entity);
 }
 
 /// Adds and removes values as the server adds and removes components of the entity.
@@ -88,6 +93,7 @@ void OwnedWriter::hold(const Owned& owned, Value& value, const ImageCursor& imag
 }
 
 bool OwnedWriter::capture(ecs::Entity entity, Value& value) {
+    if (!world_.is_alive(entity)) return false;  // a hook of the game destroyed it
     receiver_.capture(entity, value.component, captured_);
     if (!captured_.is_present || captured_.words == value.words) return false;
     value.words = captured_.words;

@@ -84,6 +84,7 @@ private:
     std::vector<Owned>::iterator place_of(ecs::Entity entity);
     bool use_refusal(std::span<const std::byte> message);
     void note_asked(NetId net_id);
+    bool is_shown(ecs::Entity entity) const;
     void follow_version(Owned& owned);
     void hold(const Owned& owned, Value& value, const ImageCursor& image);
     bool capture(ecs::Entity entity, Value& value);

@@ -15,14 +15,14 @@ InputLog::InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neut
       input_(neutral_),
       waiting_(type.layout.presses().size()) {}
 
-std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words) {
+std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words, bool takes_presses) {
     is_in_use_ = true;
     input_.assign(words.begin(), words.end());
     const std::vector<std::uint32_t>& presses = type_.layout.presses();
     std::uint32_t dropped = 0;
     for (std::size_t i = 0; i < presses.size(); ++i) {
         const std::uint32_t all = waiting_[i] + input_[presses[i]];
-        waiting_[i] = std::min(all, kMostWaiting);
+        waiting_[i] = takes_presses ? std::min(all, kMostWaiting) : 0;
         dropped += all - waiting_[i];
     }
     return dropped;

@@ -25,8 +25,9 @@ public:
     InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral);
 
     /// Sets what the player does now. The values stay in use until the next call. Presses are added to those
-    /// of earlier calls. Returns how many presses were dropped, because 32 of their field wait already.
-    std::uint32_t set_input(std::span<const std::uint32_t> words);
+    /// of earlier calls if `takes_presses`. Returns how many presses were dropped: all without
+    /// `takes_presses`, else those for which 32 of their field wait already.
+    std::uint32_t set_input(std::span<const std::uint32_t> words, bool takes_presses = true);
     /// Returns whether set_input() was called since reset().
     bool is_in_use() const { return is_in_use_; }
 

@@ -56,9 +56,9 @@ void Predictor::reset() {
     must_restore_ = is_predicting_ = false;
 }
 
-void Predictor::set_input(const void* input) {
+void Predictor::set_input(const void* input, bool is_playing) {
     codec_->quantise(*type_, input, words_);
-    stats_.dropped_presses += log_->set_input(words_);
+    stats_.dropped_presses += log_->set_input(words_, is_playing);
 }
 
 std::optional<Tick> Predictor::tick() const {
@@ -67,6 +67,7 @@ std::optional<Tick> Predictor::tick() const {
 
 void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) {
     if (!clock_ || !log_ || !log_->is_in_use()) return;
+    const LocalWrites::Pause pause(receiver_.local_writes());
     const InputClock::Advance ticks = clock_->advance(now, rtt, rtt_var);
     if (!clock_->is_running()) return;
     log_->set_shift_parity(clock_->shift_parity());
@@ -161,6 +162,9 @@ std::size_t Predictor::find(ecs::Entity entity) const {
 void Predictor::update_group() {
     for (Member& member : members_) member.is_found = false;
     const auto add = [&](ecs::Entity entity) {
+        // An action of this client may have destroyed the entity, and waits for its answer.
+        const auto is_overlaid = [&](ComponentIndex index) { return receiver_.is_overlaid(entity, index); };
+        if (std::ranges::any_of(held_, is_overlaid)) return;
         const std::size_t place = find(entity);
         if (place == members_.size()) join(entity, false);
         if (place < members_.size()) members_[place].is_found = true;
@@ -260,7 +264,7 @@ void Predictor::restore(Tick tick) {
     set_predicted(pending_, true);
     for (Member& member : members_) {
         smoothing_.end_jump(member.shown, fraction_);
-        if (member.has_teleported) {
+        if (member.has_teleported && world_.is_alive(member.entity)) {
             smoothing_.forget(member.shown);
             smoothing_.take_tick(member.entity, member.shown);
         }
@@ -285,7 +289,8 @@ void Predictor::run(Tick tick, bool is_new) {
     std::span<const std::uint32_t> input = log_->at(tick);
     if (input.empty()) input = neutral_;
     for (const Member& member : members_)
-        if (member.is_active && world_.has(member.entity, component_)) write_input(member.entity, input);
+        if (member.is_active && world_.is_alive(member.entity) && world_.has(member.entity, component_))
+            write_input(member.entity, input);
     const float seconds = std::chrono::duration<float>(tick_).count();
     const Step::Context context{queries_, map_, seed_, true};
     const auto step = [&](bool is_first) { on_step_(Step(tick, seconds, is_first, context)); };

@@ -26,7 +26,7 @@ struct PredictionStats {
     std::uint64_t mispredictions = 0;   // checks whose results differed
     std::uint64_t resimulated = 0;      // steps run again
     std::uint64_t nan_fields = 0;       // fields that had a NaN after a step
-    std::uint64_t dropped_presses = 0;  // presses dropped because 32 of their field waited for a tick
+    std::uint64_t dropped_presses = 0;  // presses dropped: 32 of their field waited, or not playing
     std::uint32_t last_error = 0;  // the last misprediction's greatest difference in steps of a codec, or
                                    // PredictedValues::kOther
 };
@@ -63,8 +63,9 @@ public:
         if (clock_) clock_->shift(by);
     }
 
-    /// Takes an input: a value of the schema's input type.
-    void set_input(const void* input);
+    /// Takes an input: a value of the schema's input type. Its presses are dropped if the client does not
+    /// play.
+    void set_input(const void* input, bool is_playing = true);
 
     /// Corrects wrong predictions, and runs the ticks that begin. Call it after Receiver::apply().
     void update(net::Time now, net::Duration rtt, net::Duration rtt_var);

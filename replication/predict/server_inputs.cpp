@@ -97,17 +97,25 @@ void ServerInputs::apply(Tick tick, net::Time now) {
         const std::span<const ecs::Entity> rows = with_input_.match(i).archetype->entities();
         entities_.insert(entities_.end(), rows.begin(), rows.end());
     }
+    former_.swap(driven_);
+    driven_.clear();
     for (const ecs::Entity entity : entities_) {
-        const std::optional<Sender::Peer> owner = sender_.owner(entity);
-        if (!owner || *owner >= by_peer_.size() || by_peer_[*owner] == kNobody) continue;
-        const Player& player = players_[by_peer_[*owner]];
-        seen_by_.peer = *owner;
-        if (player.buffer->age()) write(entity, player.input);
+        const Player* const player = player_of(entity);
+        if (!player || !player->buffer->age()) continue;
+        seen_by_.peer = *sender_.owner(entity);
+        write(entity, player->input);
+        driven_.push_back(entity);
     }
+    for (const ecs::Entity entity : former_)
+        if (world_.is_alive(entity) && world_.has(entity, component_) && !player_of(entity))
+            write(entity, neutral_);
 }
 
-void ServerInputs::make_neutral(ecs::Entity entity) {
-    if (world_.has(entity, component_)) write(entity, neutral_);
+/// Returns the player that owns an entity, or null.
+const ServerInputs::Player* ServerInputs::player_of(ecs::Entity entity) const {
+    const std::optional<Sender::Peer> owner = sender_.owner(entity);
+    const bool is_known = owner && *owner < by_peer_.size() && by_peer_[*owner] != kNobody;
+    return is_known ? &players_[by_peer_[*owner]] : nullptr;
 }
 
 /// Runs no change hooks if the value stays the same.

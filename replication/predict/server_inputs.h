@@ -39,11 +39,9 @@ public:
     bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
     void commit_section(net::PeerId player, net::Time now) override;
 
-    /// Writes the inputs of a tick to the input components of the entities that players own. Call it once for
-    /// each tick, in order.
+    /// Writes the inputs of a tick to the input components of the entities that players own. An entity that
+    /// has lost its owner gets default values, once. Call it once for each tick, in order.
     void apply(Tick tick, net::Time now);
-    /// Sets the entity's input component, if it has one, to default values.
-    void make_neutral(ecs::Entity entity);
 
     /// Calls fn(player, shift) for each player whose client should change its lead now.
     template <class Fn>
@@ -90,6 +88,7 @@ private:
         const auto place = places_.find(player);
         return place == places_.end() ? nullptr : &players_[place->second];
     }
+    const Player* player_of(ecs::Entity entity) const;
     void write(ecs::Entity entity, std::span<const std::uint32_t> words);
 
     static constexpr net::Duration kPatience = std::chrono::milliseconds(250);
@@ -110,7 +109,7 @@ private:
     std::vector<Player> players_;
     std::unordered_map<net::PeerId, std::uint32_t> places_;  // index in players_
     std::vector<std::uint32_t> by_peer_;                     // by Sender::Peer: index in players_, or kNobody
-    std::vector<ecs::Entity> entities_;
+    std::vector<ecs::Entity> entities_, driven_, former_;    // driven_: got inputs in the last apply()
 
     // From read_section(), for commit_section().
     InputSection section_;

@@ -14,6 +14,21 @@ Image shown_image(const Replicas::Replica& replica) {
     return version->image;
 }
 
+// A set of components in ascending order.
+bool contains(const std::vector<ComponentIndex>& set, ComponentIndex component) {
+    return std::binary_search(set.begin(), set.end(), component);
+}
+void insert(std::vector<ComponentIndex>& set, ComponentIndex component) {
+    const auto place = std::lower_bound(set.begin(), set.end(), component);
+    if (place == set.end() || *place != component) set.insert(place, component);
+}
+bool erase(std::vector<ComponentIndex>& set, ComponentIndex component) {
+    const auto place = std::lower_bound(set.begin(), set.end(), component);
+    if (place == set.end() || *place != component) return false;
+    set.erase(place);
+    return true;
+}
+
 }  // namespace
 
 Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
@@ -240,20 +255,38 @@ std::uint32_t Applier::shown_replica(ecs::Entity entity) const {
 bool Applier::hold(ecs::Entity entity, ComponentIndex component) {
     const std::uint32_t index = shown_replica(entity);
     if (index == Replicas::kNone) return false;
-    std::vector<ComponentIndex>& held = replicas_[index].held;
-    const auto place = std::lower_bound(held.begin(), held.end(), component);
-    if (place == held.end() || *place != component) held.insert(place, component);
+    insert(replicas_[index].held, component);
     return true;
 }
 
 bool Applier::release(ecs::Entity entity, ComponentIndex component) {
     const std::uint32_t index = shown_replica(entity);
-    if (index == Replicas::kNone) return false;
-    std::vector<ComponentIndex>& held = replicas_[index].held;
-    const auto place = std::lower_bound(held.begin(), held.end(), component);
-    if (place == held.end() || *place != component) return false;
-    held.erase(place);
+    if (index == Replicas::kNone || contains(replicas_[index].overlaid, component)) return false;
+    if (!erase(replicas_[index].held, component)) return false;
     return show(entity, shown_image(replicas_[index]), component);
+}
+
+bool Applier::overlay(ecs::Entity entity, ComponentIndex component) {
+    if (!hold(entity, component)) return false;
+    insert(replicas_[shown_replica(entity)].overlaid, component);
+    return true;
+}
+
+bool Applier::end_overlay(ecs::Entity entity, ComponentIndex component) {
+    const std::uint32_t index = shown_replica(entity);
+    if (index == Replicas::kNone) return false;
+    erase(replicas_[index].overlaid, component);
+    return release(entity, component);
+}
+
+bool Applier::is_held(ecs::Entity entity, ComponentIndex component) const {
+    const std::uint32_t index = shown_replica(entity);
+    return index != Replicas::kNone && contains(replicas_[index].held, component);
+}
+
+bool Applier::is_overlaid(ecs::Entity entity, ComponentIndex component) const {
+    const std::uint32_t index = shown_replica(entity);
+    return index != Replicas::kNone && contains(replicas_[index].overlaid, component);
 }
 
 bool Applier::show(ecs::Entity entity, const Image& image, ComponentIndex component) {

@@ -38,6 +38,13 @@ public:
     /// Ends a hold(): sets the component to its value in the replica's version, or removes it if this version
     /// lacks it. Returns false, without effect, if it is not held. Call it outside of hooks and queries.
     bool release(ecs::Entity entity, ComponentIndex component);
+    /// As hold(), for a value of an action: until end_overlay(), release() has no effect on the component.
+    bool overlay(ecs::Entity entity, ComponentIndex component);
+    /// Ends an overlay() and the hold(), as release() does.
+    bool end_overlay(ecs::Entity entity, ComponentIndex component);
+    /// Return whether there is a hold() or an overlay().
+    bool is_held(ecs::Entity entity, ComponentIndex component) const;
+    bool is_overlaid(ecs::Entity entity, ComponentIndex component) const;
     /// Sets a component of a replica to its value in an image, or removes it if the image lacks it. Returns
     /// false, without effect, if the entity is no living replica. Call it outside of hooks and queries.
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);

@@ -1,5 +1,6 @@
 #include "local_writes.h"
 
+#include <algorithm>
 #include <span>
 
 namespace shoal::replication {
@@ -8,15 +9,22 @@ LocalWrites::LocalWrites(Binding& binding, const Replicas& replicas, const OnLoc
     : replicas_(replicas), on_local_write_(on_local_write) {
     if (!on_local_write) return;
     for (std::size_t i = 0; i < binding.ids().size(); ++i)
-        watch(binding.world(), binding.ids()[i], binding.schema().components()[i].name);
+        watch(binding.world(), binding.ids()[i], binding.schema().components()[i],
+              static_cast<ComponentIndex>(i));
 }
 
-void LocalWrites::watch(ecs::World& world, ecs::ComponentId id, std::string_view name) {
+void LocalWrites::watch(ecs::World& world, ecs::ComponentId id, const SchemaComponent& component,
+                        ComponentIndex component_index) {
     using Entities = std::span<const ecs::Entity>;
-    const auto tell = [this, name](Entities entities) {
+    const std::string_view name = component.name;
+    const bool is_owners = component.role == Role::owner;
+    const auto tell = [this, name, is_owners, component_index](Entities entities) {
         if (pauses_ != 0) return;
         for (const ecs::Entity entity : entities) {
-            if (replicas_.ids().find(entity) == Replicas::kNone) continue;
+            const std::uint32_t index = replicas_.ids().find(entity);
+            if (index == Replicas::kNone) continue;
+            // The owner of an entity decides this component.
+            if (is_owners && std::ranges::count(replicas_[index].held, component_index) != 0) continue;
             count_ += 1;
             on_local_write_(entity, name);
         }

@@ -39,7 +39,8 @@ public:
     };
 
 private:
-    void watch(ecs::World& world, ecs::ComponentId id, std::string_view name);
+    void watch(ecs::World& world, ecs::ComponentId id, const SchemaComponent& component,
+               ComponentIndex index);
 
     const Replicas& replicas_;
     const OnLocalWrite& on_local_write_;

@@ -43,6 +43,11 @@ bool Receiver::release(ecs::Entity entity, ComponentIndex component) {
     return applier_.release(entity, component);
 }
 
+bool Receiver::end_overlay(ecs::Entity entity, ComponentIndex component) {
+    const LocalWrites::Pause pause(local_writes_);
+    return applier_.end_overlay(entity, component);
+}
+
 bool Receiver::show(ecs::Entity entity, const Image& image, ComponentIndex component) {
     const LocalWrites::Pause pause(local_writes_);
     return applier_.show(entity, image, component);

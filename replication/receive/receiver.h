@@ -67,6 +67,14 @@ public:
     /// The functions of Applier with these names. Their writes do not count as writes of the game.
     bool hold(ecs::Entity entity, ComponentIndex component) { return applier_.hold(entity, component); }
     bool release(ecs::Entity entity, ComponentIndex component);
+    bool overlay(ecs::Entity entity, ComponentIndex component) { return applier_.overlay(entity, component); }
+    bool end_overlay(ecs::Entity entity, ComponentIndex component);
+    bool is_held(ecs::Entity entity, ComponentIndex component) const {
+        return applier_.is_held(entity, component);
+    }
+    bool is_overlaid(ecs::Entity entity, ComponentIndex component) const {
+        return applier_.is_overlaid(entity, component);
+    }
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
 
     /// The lanes and parts of one component, if it is present.
@@ -184,6 +192,8 @@ public:
     /// The replicas with all their versions; for the library itself.
     Replicas& replicas() { return replicas_; }
     const Replicas& replicas() const { return replicas_; }
+    /// For a LocalWrites::Pause while the library runs the game's steps and mutations.
+    LocalWrites& local_writes() { return local_writes_; }
     /// See Replicas::set_long_gap().
     void set_long_gap(Tick ticks) { replicas_.set_long_gap(ticks); }
 

@@ -122,9 +122,12 @@ TEST(ServerInputs, AreWrittenToWhatTheirPlayerOwns) {
     bridge.tick();
     EXPECT_EQ(bridge.inputs.age(bridge.ids[0]), 1u);
     EXPECT_EQ(bridge.wheel(0).turn, 3) << "repeated";
-    bridge.inputs.make_neutral(bridge.ships[0]);
-    EXPECT_EQ(bridge.wheel(0).turn, 0);
-    bridge.inputs.make_neutral(bridge.world.spawn());
+    bridge.sender.set_owner(bridge.ships[0], std::nullopt);
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).turn, 0) << "it has lost its owner";
+    bridge.world.set(bridge.ships[0], Wheel{7, {}, {}});
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).turn, 7) << "once";
     EXPECT_EQ(bridge.inputs.age({}), std::nullopt);
     EXPECT_EQ(bridge.inputs.stats({}).in_time, 0u);
 }
