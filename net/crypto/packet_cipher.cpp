@@ -7,7 +7,7 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::size_t kMaxClearBytes = 1 + 4 + 4;  // kind, connection id, number
+constexpr std::size_t kMaxClearBytes = 1 + 4 + 4 + 8;  // kind, connection id, number, salt of a probe
 
 /// The associated data: a tag covers it in addition to the body.
 struct Associated {

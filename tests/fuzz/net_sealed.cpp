@@ -89,7 +89,7 @@ void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& 
     Connect connect;
     CHECK(!read(from_client.sent.back().second, connect));
     std::array<std::byte, kMaxVerdictBytes> verdict;
-    const std::size_t size = write(Verdict{true, insider.first, 5, {}, {}, 0, {}}, verdict);
+    const std::size_t size = write(Verdict{true, insider.first, 5, 0, 0, {}, 0, {}}, verdict);
     Datagram body(kNoiseKeyBytes);
     body.insert(body.end(), verdict.begin(), verdict.begin() + std::ptrdiff_t(size));
     body.resize(size + kNoiseOverheadBytes);
