@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace shoal::replication {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 constexpr std::size_t kOfRotation = 4;  // numbers of a quaternion
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
@@ -41,31 +43,34 @@ void Smoothing::align(const Component& component, const std::vector<double>& to,
     }
 }
 
+void Smoothing::prepare(Shown& shown) const {
+    if (shown.current.size() == count_) return;
+    shown.previous.resize(count_, kNone);
+    shown.current.resize(count_, kNone);
+    shown.error.resize(count_);
+    shown.before.resize(count_);
+}
+
 void Smoothing::take_tick(ecs::Entity entity, Shown& shown) const {
-    if (shown.current.size() != count_) {
-        shown.previous.resize(count_);
-        shown.current.resize(count_);
-        shown.error.resize(count_);
-        shown.before.resize(count_);
-    }
+    prepare(shown);
     shown.previous = shown.current;
     for (const Component& component : components_) {
         const void* const value = world_.try_get(entity, component.id);
-        for (std::size_t i = 0; i < component.numbers.all.size() && value; ++i)
-            shown.current[component.first + i] = component.numbers.all[i].load(value);
+        const std::size_t end = component.first + component.numbers.all.size();
+        for (std::size_t i = component.first; i < end; ++i)
+            shown.current[i] = value ? component.numbers.all[i - component.first].load(value) : kNone;
         align(component, shown.current, shown.previous, &shown.error);
+        for (std::size_t i = component.first; i < end; ++i)
+            if (std::isnan(shown.previous[i])) shown.previous[i] = shown.current[i];
     }
-    if (shown.is_new) shown.previous = shown.current;
-    shown.is_new = false;
 }
 
 void Smoothing::begin_jump(Shown& shown, double fraction) const {
-    if (shown.is_new) return;
+    prepare(shown);
     for (std::size_t i = 0; i < count_; ++i) shown.before[i] = mixed(shown, i, fraction) + shown.error[i];
 }
 
 void Smoothing::end_jump(Shown& shown, double fraction) const {
-    if (shown.is_new) return;
     for (const Component& component : components_) {
         const std::size_t end = component.first + component.numbers.all.size();
         for (std::size_t i = component.first; i < end; ++i) shown.error[i] = mixed(shown, i, fraction);
@@ -79,7 +84,7 @@ void Smoothing::end_jump(Shown& shown, double fraction) const {
 }
 
 void Smoothing::forget(Shown& shown) const {
-    shown.is_new = true;
+    std::fill(shown.current.begin(), shown.current.end(), kNone);
     std::fill(shown.error.begin(), shown.error.end(), 0);
 }
 
@@ -89,7 +94,7 @@ void Smoothing::decay(Shown& shown, net::Duration passed) const {
 }
 
 void Smoothing::show(const Shown& shown, double fraction, const void* type, void* value) const {
-    if (shown.is_new) return;
+    if (shown.current.empty()) return;
     for (const Component& component : components_) {
         if (component.type != type) continue;
         scratch_.clear();
@@ -103,7 +108,8 @@ void Smoothing::show(const Shown& shown, double fraction, const void* type, void
         if (component.display.kind == Display::Kind::slerp)
             for (std::size_t i = 0; i + kOfRotation <= scratch_.size(); i += kOfRotation)
                 normalise(&scratch_[i], kOfRotation);
-        for (std::size_t i = 0; i < scratch_.size(); ++i) component.numbers.all[i].store(value, scratch_[i]);
+        for (std::size_t i = 0; i < scratch_.size(); ++i)
+            if (!std::isnan(scratch_[i])) component.numbers.all[i].store(value, scratch_[i]);
     }
 }
 

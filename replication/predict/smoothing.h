@@ -22,12 +22,12 @@ public:
     /// World and schema must outlive this object.
     Smoothing(ecs::World& world, const Schema& schema);
 
-    /// What is needed to show one entity.
+    /// What is needed to show one entity. A number that was never shown, or not since forget(), is NaN: it
+    /// has no error, and its first value is shown unchanged.
     struct Shown {
         std::vector<double> previous, current;  // values of the last two ticks, by index of the number
         std::vector<double> error;              // added to the shown values
         std::vector<double> before;             // shown values before a correction
-        bool is_new = true;                     // take_tick() was not called since the last forget()
     };
 
     /// Reads the entity's values after a step from the world. Call it once for each tick that was computed.
@@ -55,6 +55,7 @@ private:
     static double mixed(const Shown& shown, std::size_t number, double fraction) {
         return shown.previous[number] + (shown.current[number] - shown.previous[number]) * fraction;
     }
+    void prepare(Shown& shown) const;
     static void align(const Component& component, const std::vector<double>& to, std::vector<double>& numbers,
                       std::vector<double>* offsets = nullptr);
 

@@ -120,6 +120,30 @@ struct Turning {
     ecs::Entity ship;
 };
 
+// A prediction begins with a correction: the server's state is restored, and the ticks since then are
+// computed.
+TEST(Smoothing, WhatBeginsWithinACorrectionIsShownWhereItIs) {
+    enum class Way { new_entity, new_component, after_forget };
+    for (const Way way : {Way::new_entity, Way::new_component, Way::after_forget}) {
+        for (const double cut : {0.0, 1'000.0}) {
+            Shown shown(cut);
+            if (way == Way::after_forget) shown.tick(50);
+            if (way == Way::after_forget) shown.smoothing->forget(shown.shown);
+            if (way == Way::new_component) {
+                shown.world.remove<Buoy>(shown.buoy);
+                shown.smoothing->take_tick(shown.buoy, shown.shown);
+                shown.world.add<Buoy>(shown.buoy);
+            }
+            shown.correct(90, 100, 0.5);
+            EXPECT_FLOAT_EQ(shown.show(0.5).x, 95) << static_cast<int>(way) << " " << cut;
+            EXPECT_DOUBLE_EQ(shown.show(0.5).depth, 190) << static_cast<int>(way) << " " << cut;
+        }
+    }
+    Turning turning;
+    turning.correct(3.0, 3.1, 0.5);
+    turning.expect(3.05, 0.5, 1e-4);
+}
+
 // Angles on both sides of half a turn, and quaternions whose signs change.
 TEST(Smoothing, Trap40AnglesAndRotationsAreMixedTheShorterWay) {
     Turning turning;
