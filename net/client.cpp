@@ -17,9 +17,12 @@ Client::~Client() = default;
 PeerId Client::begin(const Servers& servers, const ClientToken* token, std::span<const std::byte> hello,
                      Time now) {
     assert(now >= Time(0));
-    assert(state() == State::idle || state() == State::closing);
     assert(has_seed_ && "ClientConfig::seed is missing, or another Client took it: see fill_random");
-    former_ = std::move(connection_);
+    if (is_replacing_) return {};
+    is_replacing_ = true;
+    disconnect(peer_, DisconnectReason::closed, {}, now);
+    is_replacing_ = false;
+    if (connection_) former_ = std::move(connection_);
     constexpr std::uint32_t kGeneration = 0x1'0000;
     peer_ = PeerId{peer_.value < 0xFFFF'0000 ? peer_.value + kGeneration : kGeneration};
     server_ = servers.addresses.empty() ? Address() : servers.addresses.front();
@@ -53,13 +56,14 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
 }
 
 void Client::update(Time now) {
-    former_.reset();
+    if (former_ && former_->is_finished()) former_.reset();
     if (const auto outcome = connector_.update(now)) end_attempt(*outcome, now);
     if (connection_) connection_->update(now);
 }
 
 void Client::flush(Time now) {
     connector_.flush(now);
+    if (former_) former_->flush(now);
     if (connection_) connection_->flush(now);
 }
 

@@ -33,7 +33,8 @@ public:
     Client(const ClientConfig& config, Handler& handler, Sink& sink);
     ~Client() override;
 
-    /// Starts a handshake. Requires state() idle or closing, as it is in on_disconnected. The handshake ends
+    /// Starts a handshake, after it has ended the present connection or handshake with on_disconnected;
+    /// during this on_disconnected, connect() has no effect and returns an empty id. The new handshake ends
     /// with on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, which
     /// has at most kMaxHelloBytes. If packets are sealed, only the owner of the server's private key can read
     /// `hello`.
@@ -86,9 +87,10 @@ private:
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
-    /// The connection before the last connect(), kept until update(): on_disconnected may have called
-    /// connect() while a function of this connection runs.
+    /// The connection before the last connect(), until its last disconnect packet was sent and its functions
+    /// have returned: on_disconnected may call connect().
     std::unique_ptr<Connection> former_;
+    bool is_replacing_ = false;      // connect() ends the present connection or handshake
     std::uint64_t reset_token_ = 0;  // secret; in a genuine reset of the connection
 };
 

@@ -156,10 +156,14 @@ struct PayloadTurn {
 
 /// A client that asks to be accepted; its address is proven.
 struct Admission {
-    PeerId peer;  // the id in on_connected, if the handshake completes; empty if the schema differs
+    PeerId peer;  // the id in on_connected or on_never_connected; empty if the schema differs
     Address address;
-    std::uint64_t schema_hash = 0;      // the client's
-    bool schema_matches = false;        // false: the client will be refused; the handler may give a text
+    std::uint64_t schema_hash = 0;  // the client's
+    bool schema_matches = false;    // false: the client will be refused; the handler may give a text
+    /// False: the client will be refused because no seat is free, unless the handler disconnects a peer, for
+    /// example the former one of the same client, before it returns true. Replaced peers count as free: see
+    /// README.md.
+    bool has_room = true;
     std::span<const std::byte> hello;   // as given to Client::connect, at most kMaxHelloBytes; untrusted
     bool has_token = false;             // the client has an authentic token for this server, unused so far
                                         // (not checked if the schema differs)
@@ -204,9 +208,14 @@ public:
     virtual void on_fate(PeerId, const PacketFate&) {}
 
     /// Host only: a client asks to be accepted. To refuse, return false and set a text for humans. A connect
-    /// token is used up before this call, unless the schema differs. A client without a token can cause
-    /// several calls in one attempt to connect.
+    /// token is used up if the handler refuses the client or the client connects. A client without a token
+    /// can cause several calls in one attempt to connect, with different ids.
     virtual bool on_admit(const Admission&, std::string& /*refusal*/) { return true; }
+
+    /// Host only: on_admit returned true, but on_connected will not follow: no seat was free, or the client
+    /// sent no packet within HostConfig::handshake_timeout, or left. After on_admit returned true, either
+    /// this function or on_connected is called once with the same id, unless the host is destroyed first.
+    virtual void on_never_connected(PeerId) {}
 };
 
 /// Sends datagrams. A Sink may drop some of them.

@@ -14,7 +14,6 @@ constexpr Duration kChallengeSlice = std::chrono::seconds(2);
 
 struct Host::Peer {
     std::uint32_t connection_id;
-    Time heard;    // when the peer's last fresh authentic packet arrived
     Address home;  // proven address; replaced when the peer has left it
     Connection connection;
 
@@ -30,7 +29,6 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
       gate_(config_, has_seed_ && (config.security == Security::insecure || !is_missing(config.key)), handler,
             sink, entropy_, stats_),
       challenges_{entropy_.next_sip_key(), kChallengeSlice} {
-    config_.max_pending_per_ip = std::max(config_.max_pending_per_ip, 1u);
     assert(has_seed_ && "HostConfig::seed is missing, or another Host took it: see fill_random");
     assert((config.security == Security::insecure || !is_missing(config.key)) &&
            "HostConfig::key is missing: see server_key.h");
@@ -58,10 +56,16 @@ void Host::receive(const Address& from, std::span<const std::byte> datagram, Tim
 void Host::update(Time now) {
     assert(now >= Time(0));
     gate_.update(now);
+    // After a pause of this program, the packets that peers sent meanwhile may be lost or still arrive.
+    const Duration keep_alive = config_.connection.keep_alive;
+    if (now - updated_ >= keep_alive) awake_since_ = now;
+    updated_ = now;
     for (std::unique_ptr<Peer>& peer : peers_) {
         if (!peer) continue;
         peer->connection.update(now);
         note_end(*peer);
+        const Duration silence = std::min(peer->connection.stats().silence, now - awake_since_);
+        if (silence >= 2 * keep_alive) gate_.note_silent(peer->id());
         if (!peer->connection.is_finished()) continue;
         gate_.release(peer->id());
         peer.reset();
@@ -136,7 +140,6 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     Packet packet;
     const Connection::Arrival arrival = peer->connection.open(datagram, packet, now);
     const bool is_fresh = arrival == Connection::Arrival::fresh;
-    if (is_fresh) peer->heard = now;
     if (arrival != Connection::Arrival::dropped)
         locate(*peer, from, datagram.size(), packet, is_fresh && peer->connection.is_newest(packet), now);
     if (is_fresh) peer->connection.apply(packet, now);
@@ -183,7 +186,9 @@ Host::Peer* Host::peer_for(const Address& from, std::span<const std::byte> datag
 }
 
 /// Makes a pending client a peer if its first packet has a valid tag. The tag proves that the sender has the
-/// keys; the sender of a replayed connect packet has no keys.
+/// keys; the sender of a replayed connect packet has no keys. A former peer that this client replaces may
+/// still be alive, and the client an attacker who shares or reads its address. So only a silent peer is
+/// replaced.
 Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope,
                           std::span<const std::byte> datagram, Time now) {
     const Session session = pending.session;
@@ -202,12 +207,15 @@ Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope
         gate_.release(session.peer);
         return nullptr;
     }
-    replace_former(session.address, now);
-    const std::optional<std::string_view> why_full = gate_.why_full(session.address, false);
-    gate_.confirm(session.peer, !is_shut_down_ && !why_full);
+    if (const PeerId former = gate_.former_of(session.peer); former && !is_shut_down_) {
+        // At the same address, a disconnect packet would reach the new client.
+        Peer& silent = *at(former.index());
+        close(silent, DisconnectReason::replaced, {}, silent.home != session.address, now);
+    }
+    const std::optional<std::string_view> why_full = gate_.confirm(session.peer);
     const std::uint32_t index = session.peer.index();
     if (index >= peers_.size()) peers_.resize(index + std::size_t{1});
-    peers_[index].reset(new Peer{envelope.connection_id, now, session.address,
+    peers_[index].reset(new Peer{envelope.connection_id, session.address,
                                  Connection(config_.connection, session, cipher, handler_, sink_, now)});
     Peer& peer = *peers_[index];
     if (is_shut_down_) {
@@ -219,18 +227,6 @@ Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope
         return &peer;
     }
     return nullptr;
-}
-
-/// Called when a new client comes from `home`, which its cookie has proven. If a peer has the same proven
-/// address, this peer may be the same client before a restart. But the new client may also be an attacker who
-/// reads the packets to that address. So the peer is replaced only if it was silent for two keep-alive
-/// intervals.
-void Host::replace_former(const Address& home, Time now) {
-    const std::optional<std::uint32_t> index = gate_.at_home(home);
-    Peer* const former = index ? at(*index) : nullptr;
-    if (!former || now - former->heard < 2 * config_.connection.keep_alive) return;
-    if (former->connection.path().address() == home)
-        close(*former, DisconnectReason::replaced, {}, false, now);
 }
 
 void Host::close(Peer& peer, DisconnectReason reason, std::string_view text, bool tell_peer, Time now) {

@@ -28,25 +28,25 @@ struct HostConfig {
     std::uint64_t protocol_id = 0;  // names the game and its version
     std::uint64_t schema_hash = 0;
     /// Random bytes (fill_random), new for every Host. Keys are derived from them; the same seed gives the
-    /// same run.
+    /// same run. After fork(), only one of the two processes may use the Host: see README.md.
     OneTimeSeed seed{};
     Security security = Security::sealed;
     Key key{};                     // the server's private key, if packets are sealed; see server_key.h
     std::uint64_t server_id = 0;   // different for each server that shares the key; the same after a restart
     TokenConfig tokens{};          // used if packets are sealed
     std::uint32_t max_peers = 64;  // 1 to 60,000; other values are moved into this range
-    std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Per IPv4 address or IPv6 /56; four times as many per
-                                         // /48; no limit for loopback. Homes, schools and mobile networks
-                                         // share addresses.
-    std::uint32_t max_pending_per_ip = 32;      // >= 1; handshakes accepted and not confirmed
-                                                // by the client; the next one replaces the oldest
-    std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU; one IPv4 address or IPv6 /64 gets
-                                                // about max_pending_per_ip in 0.8 s, more when
-                                                // its attempts begin
-    std::uint32_t max_resets_per_s = 2000;      // on average; sent to clients of a former run
+    /// 0: no limit. Per IPv4 address or IPv6 /56; four times as many per /48; no limit for loopback. While
+    /// less than half of max_peers is free, the limits shrink in proportion to it, down to 1, unless they are
+    /// at least max_peers. Homes, schools and mobile networks share addresses.
+    std::uint32_t max_peers_per_ip = 8;
+    std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU
+    /// >= 1; of one IPv4 address or IPv6 /56; four times as many per /48. It gets more when its attempts
+    /// begin, and while less than half of max_handshakes_per_s is used.
+    std::uint32_t max_handshakes_per_s_per_ip = 40;
+    std::uint32_t max_resets_per_s = 2000;   // on average; sent to clients of a former run
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
                                              // without IP and UDP headers; acks and pings may exceed it
-    Duration handshake_timeout = std::chrono::seconds(5);  // longest time from acceptance to first packet
+    Duration handshake_timeout = std::chrono::seconds(10);  // longest time from acceptance to first packet
     ConnectionConfig connection{};
 };
 
@@ -90,7 +90,6 @@ private:
                   Time now);
     void locate(Peer& peer, const Address& from, std::size_t bytes, const Packet& packet, bool is_newest,
                 Time now);
-    void replace_former(const Address& home, Time now);
     void close(Peer& peer, DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
     void note_end(Peer& peer);
     Peer* at(std::uint32_t index) const { return index < peers_.size() ? peers_[index].get() : nullptr; }
@@ -106,6 +105,8 @@ private:
     std::size_t first_flushed_ = 0;             // index in peers_; the next flush begins one after it
     double allowance_ = 0;   // with max_bytes_per_second: bytes that may be sent now to all peers together
     Time allowed_until_{0};  // allowance_ is up to date for this time
+    Time updated_{0};        // time of the last update()
+    Time awake_since_{0};    // since then, update() was called regularly
     bool is_shut_down_ = false;
     std::string shut_down_text_;  // for clients whose handshake was pending at shut_down()
 };

@@ -9,7 +9,7 @@ namespace shoal::net {
 namespace {
 
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
-constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
+constexpr Duration kMaxBackoff = std::chrono::milliseconds(300);
 /// If no cookie comes, a refusal is believed after this time. Anyone who sees our requests can forge
 /// refusals.
 constexpr Duration kHintPatience = std::chrono::seconds(1);
@@ -18,7 +18,7 @@ constexpr int kTriesBeforeHint = 3;
 // The right server, too, refuses packets that were damaged on their way.
 constexpr int kEnoughHints = 3;
 /// If only one cookie came, another one is requested after this many connects, because the first may have
-/// expired.
+/// expired. Until it comes, the first is tried on.
 constexpr int kConnectsPerCookie = 4;
 /// Pause between tries of different cookies of one request. Each try is a connect of 1,200 bytes: by forged
 /// cookies strangers can make the client send 30 kB/s to the server.
@@ -167,10 +167,10 @@ void Connector::send_next(Time now) {
         repeats_ = 0;
         backoff_ = kFirstBackoff;
         if (begin_exchange(*cookie)) send_connect(now);
-    } else if (cookies_.came() == 1 && !exchanges_.empty() && repeats_ < kConnectsPerCookie) {
-        send_connect(now);
     } else {
-        send_request(now);
+        const bool has_cookie = !exchanges_.empty();
+        if (has_cookie) send_connect(now);
+        if (!has_cookie || cookies_.came() != 1 || repeats_ > kConnectsPerCookie) send_request(now);
     }
 }
 

@@ -33,13 +33,11 @@ struct Gate::Attempt {
     Address from;
     HandshakePacket connect;
     Time now;
-    std::uint64_t name;  // hash of the connect packet; see Place::attempt
-    Networks networks;
+    Place place;  // for the client, if it is accepted; if it has a token, the contents are in token_
     NoiseExchange noise;
     std::array<std::byte, kConnectMessageBytes> message{};
-    ClientHello hello{};     // views into `message`
-    bool has_token = false;  // an authentic token; its contents are in token_
-    std::string refusal{};   // text from on_admit
+    ClientHello hello{};    // views into `message`
+    std::string refusal{};  // text from on_admit
 
     ~Attempt() { wipe(message); }
 };
@@ -96,17 +94,19 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
     const std::uint64_t name =
         siphash(secret_, {hash_of(from), connect.client_nonce}, connect.message.first(kNoiseKeyBytes));
     if (const auto found = attempts_.find(name); found != attempts_.end())
-        return repeat_answer(from, places_[found->second], now);
+        return repeat_answer(from, places_[found->second]);
     const Networks networks(secret_, from);
-    const std::uint32_t total = std::max(config_.max_handshakes_per_s / 10, 1u);
-    // However many attempts a machine makes, this limit leaves each of its pending clients about 0.8 s, time
-    // for a round trip, before a newer one replaces it. Only when the attempts begin do more pass.
-    if (!attempt_limit_.take(networks, config_.max_pending_per_ip, total, entropy_.next(), now))
+    if (!attempt_limit_.take(networks, config_.max_handshakes_per_s_per_ip, config_.max_handshakes_per_s,
+                             entropy_.next(), now))
         return count(Drop::too_many_attempts);
 
     const auto prologue =
         handshake_prologue(config_.protocol_id, config_.security, connect.client_nonce, connect.cookie);
-    Attempt attempt{from, connect, now, name, networks, NoiseExchange(prologue, public_key_)};
+    Attempt attempt{from, connect, now, {}, NoiseExchange(prologue, public_key_)};
+    attempt.place.attempt = name;
+    attempt.place.home = hash_of(from);
+    attempt.place.networks = networks;
+    attempt.place.is_limited = is_limited(from);
     std::ranges::copy(connect.message, attempt.message.begin());
     if (!attempt.noise.read(key_, attempt.message)) {
         count(Drop::bad_tag);  // most likely encrypted for another server key
@@ -119,12 +119,10 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
 }
 
 /// Called if the same client connects again: the answer was lost, or the connect arrived twice.
-void Gate::repeat_answer(const Address& to, const Place& place, Time now) {
+void Gate::repeat_answer(const Address& to, const Place& place) {
     if (is_shut_down_ || place.state == State::leaving) return count(Drop::closed);
     if (place.state != State::pending) return count(Drop::unexpected);
     stats_.answers_sent += 1;
-    place.pending->since = now;  // cannot go on forever: repeats end when the cookie expires
-    pending_.splice(pending_.end(), pending_, place.pending);
     reply(to, place.pending->answer);
 }
 
@@ -144,30 +142,30 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
     if (is_shut_down_) return refuse(DisconnectReason::refused, "the server shuts down");
     // A pending client with the same token is the same client: our answer was lost, and it connects again
     // with another cookie. It can still open that answer, so the answer is repeated.
-    const auto same = attempt.has_token ? attempts_.find(name_of_token()) : attempts_.end();
+    Place& place = attempt.place;
+    const auto same = place.token != 0 ? attempts_.find(place.token) : attempts_.end();
     if (same != attempts_.end() && places_[same->second].state == State::pending) {
-        repeat_answer(attempt.from, places_[same->second], attempt.now);
+        repeat_answer(attempt.from, places_[same->second]);
         return std::nullopt;
     }
     Admission admission;
     admission.schema_matches = attempt.hello.schema_hash == config_.schema_hash;
     if (admission.schema_matches) {
-        if (const auto why = why_full(attempt.from, at_home(attempt.from).has_value()))
-            return refuse(DisconnectReason::refused_full, *why);
-        if (!make_room(attempt.networks)) {
+        if (!make_room()) {
             count(Drop::too_many_attempts);
             return std::nullopt;
         }
-        if (attempt.has_token) {
+        if (place.token != 0) {
             if (const auto why = history_->use(token_.id, token_.expires_s, now_s))
                 return refuse(DisconnectReason::refused_token, describe(*why));
         }
-        admission.peer = next_peer();
+        admission.peer = place.peer = next_peer();
+        admission.has_room = !why_full(place, former(place));
     }
     admission.address = attempt.from;
     admission.schema_hash = attempt.hello.schema_hash;
     admission.hello = attempt.hello.hello;
-    if (attempt.has_token) {
+    if (place.token != 0) {
         admission.has_token = true;
         admission.client_id = token_.client_id;
         admission.claims = token_.claims;
@@ -175,6 +173,11 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
     const bool is_welcome = handler_.on_admit(admission, attempt.refusal);
     if (!admission.schema_matches) return refuse(DisconnectReason::refused_schema, attempt.refusal);
     if (!is_welcome) return refuse(DisconnectReason::refused, attempt.refusal);
+    if (const auto why = why_full(place, former(place))) {
+        if (place.token != 0) history_->forget(token_.id, token_.expires_s);
+        handler_.on_never_connected(admission.peer);
+        return refuse(DisconnectReason::refused_full, *why);
+    }
     verdict.is_accepted = true;
     verdict.first_packet_number = config_.connection.first_packet_number;
     const std::uint32_t random = static_cast<std::uint32_t>(entropy_.next());
@@ -195,31 +198,56 @@ std::optional<std::string_view> Gate::why_no_token(Attempt& attempt, std::uint64
     if (const auto error =
             open_token(sealed, tokens.backend_key, config_.protocol_id, tokens.servers, now_s, token_))
         return describe(*error);
-    attempt.has_token = true;
+    attempt.place.token = siphash(secret_, {}, token_.id);
+    attempt.place.client_id = token_.client_id;
     return std::nullopt;
 }
 
-std::optional<std::string_view> Gate::why_full(const Address& from, bool replaces) const {
-    if (peers_ >= max_peers_ + replaces) return "";
-    const std::uint32_t limit = config_.max_peers_per_ip;
-    if (limit == 0 || from.is_loopback()) return std::nullopt;
-    const bool has_room = peer_counts_.has_room(Networks(secret_, from), std::uint64_t(limit) + replaces);
+bool Gate::is_limited(const Address& address) const {
+    return config_.max_peers_per_ip != 0 && config_.max_peers_per_ip < max_peers_ && !address.is_loopback();
+}
+
+/// Returns why there is no seat for a newcomer after a peer has left (null: none), or nothing.
+std::optional<std::string_view> Gate::why_full(const Place& newcomer, const Place* leaving) const {
+    const std::uint64_t free = max_peers_ - peers_ + (leaving != nullptr);
+    if (free == 0) return "";
+    const std::uint64_t limit = config_.max_peers_per_ip;
+    if (!newcomer.is_limited) return std::nullopt;
+    // While less than half of the seats are free, the limit is lower, in proportion to the free seats.
+    const std::uint64_t share = std::min((2 * limit * free + max_peers_ - 1) / max_peers_, limit);
+    const bool has_room =
+        peer_counts_.has_room(newcomer.networks, share, leaving ? &leaving->networks : nullptr);
     return has_room ? std::nullopt : std::optional("too many from your address");
 }
 
-/// Makes room for one more pending handshake, if necessary by releasing the oldest one of the same machine.
-/// Returns false if there is no room: pending handshakes of other machines are never released.
-bool Gate::make_room(const Networks& networks) {
-    const bool has_room = pending_.size() < max_pending_ &&
-                          (!free_.empty() || places_.size() < max_places_) &&
-                          pending_counts_.has_room(networks, config_.max_pending_per_ip);
-    if (has_room) return true;
-    const auto oldest = std::ranges::find_if(pending_, [&](const Pending& pending) {
-        return places_[pending.session.peer.index()].networks.machine() == networks.machine();
-    });
-    if (oldest == pending_.end()) return false;
+/// See former_of().
+const Gate::Place* Gate::former(const Place& newcomer) const {
+    const Place* found = nullptr;
+    for (const std::uint32_t index : silent_) {
+        const Place& place = places_[index];
+        if (place.state != State::peer) continue;
+        if (place.home == newcomer.home) return &place;
+        const bool is_same_client = newcomer.client_id && place.client_id == newcomer.client_id;
+        const bool is_neighbour = place.networks.machine() == newcomer.networks.machine();
+        if (!is_same_client && (!is_neighbour || found)) continue;
+        if (why_full(newcomer, nullptr) && !why_full(newcomer, &place)) found = &place;
+    }
+    return found;
+}
+
+PeerId Gate::former_of(PeerId pending) const {
+    const Place* const place = former(places_[pending.index()]);
+    return place ? place->peer : PeerId{};
+}
+
+/// Makes room for one more pending handshake, if necessary by releasing the oldest one. The limits of
+/// attempts leave each of them time for its round trip.
+bool Gate::make_room() {
+    const bool has_place = !free_.empty() || places_.size() < max_places_;
+    if (pending_.size() < max_pending_ && has_place) return true;
+    if (pending_.empty()) return false;
     stats_.handshakes_expired += 1;
-    release(oldest->session.peer);
+    release(pending_.front().session.peer);
     return true;
 }
 
@@ -250,11 +278,12 @@ void Gate::answer(Attempt& attempt, const Verdict& verdict) {
 }
 
 void Gate::remember(const Attempt& attempt, const Verdict& verdict, const HandshakePacket& answer) {
-    const PeerId peer = next_peer();
+    const PeerId peer = attempt.place.peer;
     const std::uint32_t index = peer.index();
     if (index == places_.size()) {
         places_.emplace_back();
     } else {
+        assert(free_[0] == index);
         free_.pop();
     }
     Session session;
@@ -267,18 +296,17 @@ void Gate::remember(const Attempt& attempt, const Verdict& verdict, const Handsh
     const NoiseKeys keys = attempt.noise.split();
     const PacketCipher cipher(config_.security, config_.protocol_id, keys.to_initiator, keys.to_responder,
                               session.send_first, attempt.now);
-    pending_.push_back({session, cipher, verdict.connection_id, attempt.now, answer});
+    pending_.push_back(
+        {session, cipher, verdict.connection_id, attempt.now, answer, token_.id, token_.expires_s});
     Pending& pending = pending_.back();
     assert(answer.message.size() == pending.message.size());
     std::ranges::copy(answer.message, pending.message.begin());
     pending.answer.message = pending.message;
-    const std::uint64_t token = attempt.has_token ? name_of_token() : 0;
-    places_[index] = {State::pending,  peer,  std::prev(pending_.end()),
-                      attempt.name,    token, hash_of(attempt.from),
-                      attempt.networks};
-    attempts_[attempt.name] = index;
-    if (attempt.has_token) attempts_[token] = index;
-    pending_counts_.add(attempt.networks);
+    Place& place = places_[index] = attempt.place;
+    place.state = State::pending;
+    place.pending = std::prev(pending_.end());
+    attempts_[place.attempt] = index;
+    if (place.token != 0) attempts_[place.token] = index;
 }
 
 void Gate::send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt, Time now) {
@@ -290,6 +318,7 @@ void Gate::send_reset(const Address& to, std::uint32_t connection_id, std::uint6
 }
 
 void Gate::update(Time now) {
+    silent_.clear();
     while (!pending_.empty() && now - pending_.front().since >= config_.handshake_timeout) {
         stats_.handshakes_expired += 1;
         release(pending_.front().session.peer);
@@ -303,20 +332,17 @@ const Gate::Pending* Gate::find(std::uint32_t connection_id) const {
     return pending.connection_id == connection_id ? &pending : nullptr;
 }
 
-std::optional<std::uint32_t> Gate::at_home(const Address& address) const {
-    const auto found = homes_.find(hash_of(address));
-    return found == homes_.end() ? std::nullopt : std::optional(found->second);
-}
-
-void Gate::confirm(PeerId peer, bool is_welcome) {
+std::optional<std::string_view> Gate::confirm(PeerId peer) {
     Place& place = places_[peer.index()];
     assert(place.state == State::pending);
-    end_pending(place);
-    if (!is_welcome) return;
+    const std::optional<std::string_view> why = why_full(place, nullptr);
+    const bool is_welcome = !why && !is_shut_down_;
+    end_pending(place, is_welcome);
+    if (!is_welcome) return why.value_or("");
     place.state = State::peer;
     peers_ += 1;
     peer_counts_.add(place.networks);
-    homes_[place.home] = peer.index();
+    return std::nullopt;
 }
 
 void Gate::leave(PeerId peer) {
@@ -325,20 +351,25 @@ void Gate::leave(PeerId peer) {
     place.state = State::leaving;
     peers_ -= 1;
     peer_counts_.remove(place.networks);
-    leave_home(place);
 }
 
 void Gate::set_home(PeerId peer, const Address& address) {
     Place& place = places_[peer.index()];
     if (place.state != State::peer) return;
-    leave_home(place);
-    place.home = hash_of(address);
-    homes_[place.home] = peer.index();
+    Place moved = place;
+    moved.home = hash_of(address);
+    moved.networks = Networks(secret_, address);
+    moved.is_limited = is_limited(address);
+    place.home = moved.home;
+    if (why_full(moved, &place)) return;
+    peer_counts_.remove(place.networks);
+    peer_counts_.add(moved.networks);
+    place = moved;
 }
 
 void Gate::release(PeerId peer) {
     Place& place = places_[peer.index()];
-    if (place.state == State::pending) end_pending(place);
+    if (place.state == State::pending) end_pending(place, false);
     assert(place.state == State::leaving);
     attempts_.erase(place.attempt);
     attempts_.erase(place.token);
@@ -346,15 +377,13 @@ void Gate::release(PeerId peer) {
     free_.push(peer.index());
 }
 
-void Gate::end_pending(Place& place) {
-    pending_counts_.remove(place.networks);
+/// A client that did not connect can use its token again.
+void Gate::end_pending(Place& place, bool is_connected) {
+    if (!is_connected && place.token != 0)
+        history_->forget(place.pending->token_id, place.pending->token_expires_s);
     pending_.erase(place.pending);
     place.state = State::leaving;
-}
-
-void Gate::leave_home(const Place& place) {
-    const auto home = homes_.find(place.home);
-    if (home != homes_.end() && home->second == place.peer.index()) homes_.erase(home);
+    if (!is_connected) handler_.on_never_connected(place.peer);
 }
 
 /// Sends an unencrypted refusal, for a client without a shared key.
@@ -377,7 +406,7 @@ std::uint64_t Gate::hash_of(const Address& address) const {
 
 bool Gate::is_consistent(std::size_t open, std::size_t closed) const {
     std::size_t free = 0, pending = 0, peers = 0, leaving = 0, attempts = 0;
-    NetworkCounts pending_counts, peer_counts;
+    NetworkCounts peer_counts;
     const auto leads_to = [this](std::uint64_t name, std::uint32_t index) {
         const auto found = attempts_.find(name);
         return found != attempts_.end() && found->second == index;
@@ -389,7 +418,6 @@ bool Gate::is_consistent(std::size_t open, std::size_t closed) const {
         peers += place.state == State::peer;
         leaving += place.state == State::leaving;
         if (place.peer.index() != index) return false;
-        if (place.state == State::pending) pending_counts.add(place.networks);
         if (place.state == State::peer) peer_counts.add(place.networks);
         if (place.state == State::free) continue;
         if (!leads_to(place.attempt, index) || (place.token != 0 && !leads_to(place.token, index)))
@@ -407,12 +435,9 @@ bool Gate::is_consistent(std::size_t open, std::size_t closed) const {
         if (place.state != State::pending || &*place.pending != &each || each.since < since) return false;
         since = each.since;
     }
-    for (const auto& [home, index] : homes_)
-        if (places_[index].state != State::peer || places_[index].home != home) return false;
     return places_.size() <= max_places_ && pending_.size() <= max_pending_ && peers_ <= max_peers_ &&
            free == free_.size() && pending == pending_.size() && peers == peers_ &&
-           attempts == attempts_.size() && pending_counts == pending_counts_ && peer_counts == peer_counts_ &&
-           open == peers && closed == leaving;
+           attempts == attempts_.size() && peer_counts == peer_counts_ && open == peers && closed == leaving;
 }
 
 }  // namespace shoal::net

@@ -10,8 +10,9 @@
 //  4. Is the tag of its message valid? Until here, a connect packet from a stranger changes only counters.
 //  5. Is the token valid (tag, game, server, time)?
 //  6. Does a pending client have the same token? If so, that client's answer is sent again.
-//  7. If the schema matches: is there room, and is the token unused?
+//  7. If the schema matches: is the token unused?
 //  8. Does the application accept the client?
+//  9. Is there a seat, or does a silent peer leave one to this client? See former_of().
 
 #include <array>
 #include <cstddef>
@@ -42,8 +43,10 @@ public:
         Session session;
         PacketCipher cipher;
         std::uint32_t connection_id;
-        Time since;  // when the answer was last sent
+        Time since;  // when the client was accepted
         HandshakePacket answer;
+        TokenId token_id{};  // if Place::token is not 0
+        std::uint64_t token_expires_s = 0;
         std::array<std::byte, kAcceptanceBytes + kNoiseOverheadBytes> message{};  // bytes of answer.message
     };
 
@@ -56,8 +59,11 @@ public:
     /// Answers a probe of an unknown connection by a reset, if the salt is one of this server's. If there are
     /// more such probes than HostConfig::max_resets_per_s, chance decides which of them.
     void send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt, Time now);
-    /// Releases the places of expired handshakes.
+    /// Releases the places of expired handshakes. Afterwards no peer is silent.
     void update(Time now);
+    /// Until the next update(), this peer is silent: it may be the former connection of a client that comes
+    /// back.
+    void note_silent(PeerId peer) { silent_.push_back(peer.index()); }
     /// Refuses everyone from now on.
     void shut_down() { is_shut_down_ = true; }
 
@@ -67,18 +73,16 @@ public:
     const Pending* find(std::uint32_t connection_id) const;
     bool has_pending() const { return !pending_.empty(); }
 
-    /// Returns the index of the peer with this proven address; if several have it, of the peer that proved it
-    /// last.
-    std::optional<std::uint32_t> at_home(const Address& address) const;
-    /// Returns why a client from this address cannot become a peer, or nothing. `replaces`: the client would
-    /// replace a peer that has this address.
-    std::optional<std::string_view> why_full(const Address& from, bool replaces) const;
-    /// Makes a pending client a peer, or, if it is not welcome, marks its place as leaving.
-    void confirm(PeerId peer, bool is_welcome);
+    /// Returns the silent peer that a pending client replaces, or nothing. It has the same proven address;
+    /// or, if the client has no seat otherwise, the client id of the same token holder, or an address of the
+    /// same machine.
+    PeerId former_of(PeerId pending) const;
+    /// Makes a pending client a peer. If there is no seat, marks its place as leaving and returns why.
+    std::optional<std::string_view> confirm(PeerId peer);
     /// Marks the place of a peer as leaving: the peer no longer counts against the limits. A second call has
     /// no effect.
     void leave(PeerId peer);
-    /// Notes the peer's new proven address.
+    /// Notes the peer's new proven address. The peer counts for its networks, if they have room.
     void set_home(PeerId peer, const Address& address);
     /// Frees the place of a pending or leaving client.
     void release(PeerId peer);
@@ -96,25 +100,28 @@ private:
         std::uint64_t attempt = 0;  // hash of the connect packet (address, nonce, ephemeral key)
         std::uint64_t token = 0;    // hash of the connect token's id; 0: no token
         std::uint64_t home = 0;     // hash_of() the client's proven address
-        Networks networks;          // networks of the address that the client connected from
+        Networks networks;          // networks of this address; of a former one if they were full
+        bool is_limited = true;     // whether HostConfig::max_peers_per_ip concerns this address
+        std::optional<std::uint64_t> client_id{};  // of the client's token
     };
     struct Attempt;
 
     void receive_request(const Address& from, const HandshakePacket& request, Time now);
     void receive_connect(const Address& from, const HandshakePacket& connect, Time now);
-    void repeat_answer(const Address& to, const Place& place, Time now);
+    void repeat_answer(const Address& to, const Place& place);
     std::optional<Verdict> judge(Attempt& attempt);
     std::optional<std::string_view> why_no_token(Attempt& attempt, std::uint64_t now_s);
-    bool make_room(const Networks& networks);
+    bool is_limited(const Address& address) const;
+    std::optional<std::string_view> why_full(const Place& newcomer, const Place* leaving) const;
+    const Place* former(const Place& newcomer) const;
+    bool make_room();
     PeerId next_peer() const;
     void answer(Attempt& attempt, const Verdict& verdict);
     void remember(const Attempt& attempt, const Verdict& verdict, const HandshakePacket& answer);
-    void end_pending(Place& place);
-    void leave_home(const Place& place);
+    void end_pending(Place& place, bool is_connected);
     void refuse(const Address& to, std::uint64_t client_nonce, DisconnectReason reason);
     void reply(const Address& to, const HandshakePacket& packet);
     std::uint64_t hash_of(const Address& address) const;
-    std::uint64_t name_of_token() const { return siphash(secret_, {}, token_.id); }
     void count(Drop reason) { stats_.drops[reason] += 1; }
 
     const HostConfig& config_;
@@ -139,9 +146,10 @@ private:
     Fifo<std::uint32_t> free_;    // free places, longest free first
     std::list<Pending> pending_;  // ordered by `since`
     std::uint32_t peers_ = 0;
-    NetworkCounts pending_counts_, peer_counts_;
-    // Indices of places. attempts_: by Place::attempt and Place::token; homes_: by Place::home.
-    std::unordered_map<std::uint64_t, std::uint32_t> attempts_, homes_;
+    NetworkCounts peer_counts_;
+    std::vector<std::uint32_t> silent_;  // indices of places
+    std::unordered_map<std::uint64_t, std::uint32_t>
+        attempts_;  // indices of places, by Place::attempt and ::token
 };
 
 }  // namespace shoal::net

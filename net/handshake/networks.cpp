@@ -16,10 +16,13 @@ Networks::Networks(const SipKey& key, const Address& address) {
         hashes_[place] = siphash(key, {6}, ip.first(8 - place));  // the first 64, 56 and 48 bits
 }
 
-bool NetworkCounts::has_room(const Networks& networks, std::uint64_t limit) const {
+bool NetworkCounts::has_room(const Networks& networks, std::uint64_t limit, const Networks* leaving) const {
     for (std::size_t place = 0; place < networks.hashes().size(); ++place) {
-        const auto found = counts_.find(networks.hashes()[place]);
-        if (found != counts_.end() && found->second >= Networks::limit_at(place, limit)) return false;
+        const std::uint64_t hash = networks.hashes()[place];
+        const bool is_left = leaving && place < leaving->hashes().size() && leaving->hashes()[place] == hash;
+        const auto found = counts_.find(hash);
+        const std::uint64_t count = found == counts_.end() ? 0 : found->second - is_left;
+        if (count >= Networks::limit_at(place, limit)) return false;
     }
     return true;
 }
@@ -57,18 +60,24 @@ bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std
     };
     const std::span<const std::uint64_t> hashes = networks.hashes();
     const bool is_newcomer = std::min(lately(first_of(hashes.back())), lately(second_of(hashes.back()))) == 0;
+    const auto in_slice = [](double per_second, Duration slice) {
+        return per_second * std::chrono::duration<double>(slice).count();
+    };
     double of_network = 1;
     for (std::size_t place = 0; place < hashes.size(); ++place) {
         const int attempts = std::min(add(first_of(hashes[place])), add(second_of(hashes[place])));
-        of_network = std::min(of_network, double(Networks::limit_at(place, per_machine)) / attempts);
+        const double limit = double(Networks::limit_at(place, per_machine));
+        of_network = std::min(of_network, std::max(in_slice(limit, kMachineSlice), 1.0) / attempts);
     }
-    // An attempt that is refused here, because its network is over the limit, does not count towards the
-    // total.
-    const double draw = double(random >> 11) * 0x1p-53;
-    if (draw >= of_network) return false;
-    const double theirs = std::min(total / 2.0, double(lately(pools_[is_newcomer ? 1 : 0])));
-    const double chance = std::max(total - theirs, 1.0) / add(pools_[is_newcomer ? 0 : 1]);
-    return draw < of_network * chance;
+    const double most = std::max(in_slice(total, kTotalSlice), 1.0);
+    double draw = double(random >> 11) * 0x1p-53;
+    if (draw >= of_network) {
+        draw = (draw - of_network) / (1 - of_network);
+        const int used = lately(pools_[0]) + lately(pools_[1]);
+        return draw < std::max(most / 2 - used, 0.0) / add(pools_[2]);
+    }
+    const double theirs = std::min(most / 2, double(lately(pools_[is_newcomer ? 1 : 0])));
+    return draw < of_network * std::max(most - theirs, 1.0) / add(pools_[is_newcomer ? 0 : 1]);
 }
 
 }  // namespace shoal::net

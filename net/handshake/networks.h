@@ -1,5 +1,5 @@
 #pragma once
-// Counts peers and handshakes of each machine and network, to limit them. An IPv4 address is one machine. An
+// Limits the peers and the handshakes of each machine and network. An IPv4 address is one machine. An
 // IPv6 /64 is one machine, and its owner often has the /56 or /48 around it.
 
 #include <array>
@@ -36,8 +36,9 @@ private:
 /// Exact counts per machine and network; memory grows with the number of networks counted.
 class NetworkCounts {
 public:
-    /// Returns whether one more add() keeps the counts of the machine and its networks within limit_at().
-    bool has_room(const Networks& networks, std::uint64_t limit) const;
+    /// Returns whether one more add() keeps the counts of the machine and its networks within limit_at(),
+    /// after remove(*leaving) if that is not null.
+    bool has_room(const Networks& networks, std::uint64_t limit, const Networks* leaving) const;
     void add(const Networks& networks);
     /// Undoes an earlier add().
     void remove(const Networks& networks);
@@ -54,25 +55,26 @@ private:
 /// slice and in the previous one.
 class AttemptLimit {
 public:
-    static constexpr Duration kMachineSlice = std::chrono::milliseconds(800);
-    static constexpr Duration kTotalSlice = std::chrono::milliseconds(100);
-
-    /// Counts an attempt and returns whether to accept it. In each kMachineSlice, at most `per_machine`
-    /// attempts of one machine are accepted on average; limit_at() gives the limits of networks. In each
-    /// kTotalSlice, at most `total` attempts are accepted on average. Half of `total` is for networks without
-    /// a recent attempt and half for the others; each group may use what the other leaves. If the number of
-    /// attempts rises from one slice to the next, more are accepted. `random`: an unpredictable number.
+    /// Counts an attempt and returns whether to accept it. Per second, at most `total` attempts are accepted
+    /// on average. Half of `total` is for networks without a recent attempt and half for the others; each
+    /// group may use what the other leaves. A machine has `per_machine` attempts per second in these groups;
+    /// limit_at() gives the limits of networks. Attempts beyond these limits get what both groups together
+    /// leave of half of `total`. If the number of attempts rises from one slice to the next, more are
+    /// accepted. `random`: an unpredictable number.
     bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, std::uint64_t random,
               Time now);
 
 private:
+    static constexpr Duration kMachineSlice = std::chrono::milliseconds(800);
+    static constexpr Duration kTotalSlice = std::chrono::milliseconds(100);
     struct Count {
         std::uint16_t now = 0, before = 0;  // attempts in this slice and in the previous one
     };
 
     static constexpr std::size_t kCounts = 2048;
     std::array<Count, 2 * kCounts> counts_{};
-    std::array<Count, 2> pools_{};  // [0] from networks without a recent attempt; [1] all others
+    // [0] from networks without a recent attempt; [1] from others; [2] beyond the limits of their networks
+    std::array<Count, 3> pools_{};
     Time machines_since_{0}, total_since_{0};
 };
 

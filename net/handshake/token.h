@@ -98,8 +98,8 @@ std::string_view describe(TokenError error);
                                                    TokenContents& contents);
 
 /// Makes tokens single-use: remembers each until it expires. Each server process has its own history, which a
-/// restart clears, so a token may be used once per server process. After a failed connection the client asks
-/// the backend for a new token. Allocates about 80 bytes for each remembered token.
+/// restart clears, so a token may be used once per server process. Allocates about 80 bytes for each
+/// remembered token.
 class TokenHistory {
 public:
     /// `capacity`: more than the tokens used per second, times their life in seconds; at least 1.
@@ -110,6 +110,8 @@ public:
     /// highest `now_s` counts, so no forgotten token becomes valid again.
     [[nodiscard]] std::optional<TokenError> use(const TokenId& id, std::uint64_t expires_s,
                                                 std::uint64_t now_s);
+    /// Undoes use().
+    void forget(const TokenId& id, std::uint64_t expires_s) { used_.erase({expires_s, id}); }
 
     std::size_t size() const { return used_.size(); }
 

@@ -66,7 +66,7 @@ inline net::Host make_host(const Setup& setup, net::Handler& handler, net::Sink&
     give_key(config);
     if (setup.is_plain) config.security = net::Security::insecure;
     config.max_peers = setup.max_peers;
-    config.max_pending_per_ip = std::max(config.max_pending_per_ip, setup.max_peers);
+    config.max_handshakes_per_s_per_ip = std::max(config.max_handshakes_per_s_per_ip, setup.max_peers);
     config.connection = connection_config(setup);
     return net::Host(config, handler, sink);
 }

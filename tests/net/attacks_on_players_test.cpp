@@ -207,7 +207,7 @@ TEST(Attacks, ResetsCannotBeCollectedInAdvance) {
     Battle battle(50);
     Player& player = battle.enter_and_wait(PlayerPath{50ms, 0.3});
     battle.records = true;
-    battle.run(5s);
+    battle.run(8s);
     battle.records = false;
     Wire wire;
     Witness witness;

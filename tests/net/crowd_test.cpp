@@ -109,7 +109,7 @@ class Crowd {
 public:
     Crowd(std::uint32_t count, const LinkConfig& link) : up_(link, 1), down_(link, 2) {
         HostConfig config = host_config();
-        config.max_peers = config.max_pending_per_ip = count;
+        config.max_peers = config.max_handshakes_per_s_per_ip = count;
         config.max_handshakes_per_s = 2'000;
         host_ = std::make_unique<Host>(config, host_side_, host_sink_);
         for (std::uint32_t i = 0; i < count; ++i) members_.push_back(std::make_unique<Member>(*this, i));

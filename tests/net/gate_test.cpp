@@ -67,29 +67,24 @@ TEST(Gate, ARepeatedConnectGetsTheSameAnswer) {
     // The client is connected only after its first packet. Without it, the handshake expires.
     EXPECT_EQ(bare.host.peer_count(), 0u);
     EXPECT_FALSE(bare.host.is_idle());
-    bare.now += 5s;
+    bare.now += 10s;
     bare.host.update(bare.now);
     EXPECT_TRUE(bare.host.is_idle());
     EXPECT_TRUE(bare.recorder.disconnects.empty());
     EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u);
 }
 
-TEST(Gate, ARepeatedConnectRenewsOnlyItsOwnHandshake) {
+// Else repeated connects of strangers would keep the places of all pending handshakes.
+TEST(Gate, ARepeatedConnectIsAnsweredAndRenewsNothing) {
     Bare bare;
-    Visitor alice(1), mallory(2);
-    const Connect connect = alice.connect(bare.cookie_for(kAlice, 1));
+    const Connect connect = bare.connect_for(kAlice, 1);
     bare.feed_packet(kAlice, connect);
-    bare.now += 1s;
-    bare.feed_packet(kMallory, mallory.connect(bare.cookie_for(kMallory, 2)));
-    bare.now += 3s;
+    bare.now += 8s;
+    const std::size_t sent = bare.wire.sent.size();
     bare.feed_packet(kAlice, connect);
+    EXPECT_EQ(bare.wire.sent.size(), sent + 1);
     bare.now += 2s;
     bare.host.update(bare.now);
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u) << "Mallory's";
-    EXPECT_FALSE(bare.host.is_idle());
-    bare.now += 3s;
-    bare.host.update(bare.now);
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 2u);
     EXPECT_TRUE(bare.host.is_idle());
 }
 
@@ -172,13 +167,12 @@ TEST(Gate, RefusalsSayWhy) {
     EXPECT_TRUE(bare.host.is_idle());
 }
 
-TEST(Gate, OneAddressCannotUseAllPendingHandshakes) {
+TEST(Gate, OneAddressCannotUseAllHandshakesPerSecond) {
     Bare bare;
-    for (std::uint64_t nonce = 1; nonce <= 150; ++nonce)
+    for (std::uint64_t nonce = 1; nonce <= 400; ++nonce)
         bare.feed_packet(kMallory, bare.connect_for(kMallory, nonce));
     const std::uint64_t refused = bare.dropped(Drop::too_many_attempts);
-    EXPECT_GT(refused, 40u);
-    EXPECT_LT(refused, 118u) << "the first 32 are accepted, and of the others some, by chance";
+    EXPECT_GT(refused, 200u) << "the first 50 are accepted, and of the others some, by chance";
     bare.now += 100ms;
     bare.feed_packet(kAlice, bare.connect_for(kAlice, 1));
     const auto verdict = bare.verdict();
@@ -194,13 +188,12 @@ TEST(Gate, UnfinishedHandshakesDoNotCloseTheServer) {
     const std::uint32_t id = bare.verdict()->connection_id;
     const Visitor alice = *bare.visitor;
     Address many = kMallory;
-    for (std::uint16_t port = 1; port <= 200; ++port) {
+    for (std::uint16_t port = 1; port <= 400; ++port) {
         many.port = port;
         bare.feed_packet(many, bare.connect_for(many, port));
     }
     const std::uint64_t refused = bare.dropped(Drop::too_many_attempts);
-    EXPECT_GT(refused, 70u);
-    const std::uint64_t expired = bare.host.endpoint_stats().handshakes_expired;  // of this address
+    EXPECT_GT(refused, 200u);
     many.ip[1] = 1;
     bare.now += 100ms;
     for (unsigned machine = 0; machine < 3000; ++machine) {
@@ -211,40 +204,25 @@ TEST(Gate, UnfinishedHandshakesDoNotCloseTheServer) {
         bare.host.update(bare.now);
     }
     EXPECT_GT(bare.host.endpoint_stats().answers_sent, 2900u);
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, expired)
-        << "no machine replaced a handshake of another one";
+    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 0u);
     EXPECT_LT(bare.dropped(Drop::too_many_attempts), refused + 100);
     bare.feed(kAlice, first_packet(alice, id));
     EXPECT_EQ(bare.host.peer_count(), 1u);
 }
 
-// At its limit a machine, or an IPv6 prefix, loses its own oldest handshake.
-TEST(Gate, AMachineAtItsLimitLosesItsOwnOldestHandshake) {
+// The limits of attempts give each handshake its time in the table, so no network has a part of its own.
+TEST(Gate, AHandshakeBeyondTheTableReplacesTheOldestOne) {
     HostConfig config = host_config();
-    config.max_pending_per_ip = 4;
-    config.handshake_timeout = 60s;
+    config.handshake_timeout = 10ms;  // a table of 16
     Bare bare(config);
-    const auto knock = [&](const Address& from, std::uint64_t nonce) {
-        bare.now += 300ms;  // with shorter intervals the result is random
-        bare.feed_packet(from, bare.connect_for(from, nonce));
-        const auto verdict = bare.verdict();
-        return verdict && verdict->is_accepted;
-    };
-    EXPECT_TRUE(knock(kAlice, 100));
-    for (std::uint64_t nonce = 1; nonce <= 10; ++nonce) EXPECT_TRUE(knock(kMallory, nonce));
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 6u);
-    // A /56 has the limit of a machine. At the limit a network without a handshake of its own is refused.
-    const auto at = [](std::uint8_t fifth, std::uint8_t sixth, std::uint8_t seventh, std::uint8_t eighth) {
-        return Address::ipv6({0x20, 1, 0xd, 0xb8, fifth, sixth, seventh, eighth, 1}, 5000);
-    };
-    for (std::uint8_t n = 0; n < 4; ++n) EXPECT_TRUE(knock(at(0, 0, 0, n), 20u + n));
-    EXPECT_FALSE(knock(at(0, 0, 0, 4), 30));
-    EXPECT_TRUE(knock(at(0, 0, 0, 3), 31)) << "it replaces its own";
-    for (std::uint8_t n = 0; n < 12; ++n)
-        EXPECT_TRUE(knock(at(0, 0, static_cast<std::uint8_t>(1 + n / 4), n), 40u + n));
-    EXPECT_FALSE(knock(at(0, 0, 9, 0), 60)) << "the limit of a /48 is four times as high";
-    EXPECT_TRUE(knock(at(0, 1, 0, 0), 61));
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 7u);
+    std::vector<PeerId> admitted;
+    for (std::uint8_t n = 0; n < 20; ++n) {
+        const Address from = Address::ipv4(10, 1, 1, n, 5000);
+        bare.feed_packet(from, bare.connect_for(from, 100u + n));
+        admitted.push_back(bare.recorder.last_admitted);
+    }
+    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 4u);
+    EXPECT_EQ(bare.recorder.never_connected, std::vector(admitted.begin(), admitted.begin() + 4));
 }
 
 // Half of the handshakes are reserved for networks that had none recently.

@@ -54,6 +54,153 @@ TEST(Host, ARestartedClientReplacesItsFormerPeer) {
     EXPECT_EQ(world.host->peer_count(), 1u);
 }
 
+/// A full server, whose only player is at 10.0.0.1 or in 2001:db8::/64 and was silent for `silence`, and a
+/// newcomer that tries again and again for `duration`.
+struct Ghost {
+    Address former, newcomer;
+    Duration silence, duration;
+    bool is_in;  // expected at the end
+};
+
+// Goal: a player whose program ended gets its seat in a full server back after two keep-alive intervals,
+// with another port, too. Nobody is told that he is in and then that the server is full.
+TEST(Host, ASilentPeerLeavesItsSeatToItsMachine) {
+    const auto ipv4 = [](std::uint8_t last, std::uint16_t port) {
+        return Address::ipv4(10, 0, 0, last, port);
+    };
+    const auto ipv6 = [](std::uint8_t net, std::uint8_t last) {
+        return Address::ipv6({0x20, 1, 0xd, 0xb8, 0, 0, 0, net, 0, 0, 0, 0, 0, 0, 0, last}, 5000);
+    };
+    const Ghost kGhosts[] = {{ipv4(1, 5000), ipv4(1, 5000), 2500ms, 300ms, true},
+                             {ipv4(1, 5000), ipv4(1, 6000), 2500ms, 300ms, true},
+                             {ipv4(1, 5000), ipv4(1, 5000), 300ms, 1500ms, false},
+                             {ipv4(1, 5000), ipv4(1, 6000), 300ms, 2000ms, true},
+                             {ipv4(1, 5000), ipv4(2, 5000), 300ms, 8s, false},
+                             {ipv6(1, 1), ipv6(1, 2), 2500ms, 300ms, true},
+                             {ipv6(1, 1), ipv6(2, 1), 2500ms, 6s, false}};
+    for (const Ghost& each : kGhosts) {
+        SCOPED_TRACE(testing::Message() << each.newcomer.to_string() << " after " << each.former.to_string());
+        World world;
+        HostConfig config = host_config();
+        config.max_peers = 1;
+        world.add_host(config);
+        auto& former = world.add_client(client_config(1));
+        former.move(each.former);
+        former.client.connect(world.server_address, {}, world.now);
+        world.run(100ms);
+        const PeerId ghost = world.server.newest;
+        world.remove_clients();
+        world.run(each.silence);
+        auto& player = world.add_client(client_config(2));
+        player.move(each.newcomer);
+        for (const Time end = world.now + each.duration; world.now < end; world.step())
+            if (player.client.is_idle()) player.client.connect(world.server_address, {}, world.now);
+        EXPECT_EQ(player.client.state() == Client::State::connected, each.is_in);
+        EXPECT_EQ(player.recorder.connects.size(), each.is_in ? 1u : 0u);
+        EXPECT_EQ(world.server.disconnects.contains(ghost), each.is_in);
+        EXPECT_TRUE(world.server.admitted.empty()) << "each that was admitted connected, or never will";
+    }
+}
+
+// Goal: neighbours behind the same address take no seat of a player who is there, however often they try,
+// also if packets are lost or the server pauses.
+TEST(Host, LivePeersKeepTheirSeatsInAFullServer) {
+    LinkConfig link;
+    link.latency = 50ms;
+    link.loss = 0.05;
+    World world(link);
+    HostConfig config = host_config();
+    config.max_peers = 8;
+    world.add_host(config);
+    for (std::uint16_t n = 0; n < 16; ++n) world.add_client(client_config(100 + n), std::uint16_t(5000 + n));
+    for (std::size_t n = 0; n < 8; ++n) world.players[n]->client.connect(world.server_address, {}, world.now);
+    world.run(5s);
+    ASSERT_EQ(world.host->peer_count(), 8u);
+    for (int round = 0; round < 600; ++round) {
+        for (std::size_t n = 8; n < 16; ++n) {
+            Client& neighbour = world.players[n]->client;
+            if (neighbour.is_idle()) neighbour.connect(world.server_address, {}, world.now);
+        }
+        world.run(100ms);
+        if (round % 100 == 50) world.step(3s);
+    }
+    EXPECT_TRUE(world.server.disconnects.empty());
+    EXPECT_EQ(world.server.connects.size(), 8u);
+}
+
+// Goal: a seat that is taken when the first packet of an accepted client comes, and every other way in which
+// it does not connect, is reported.
+TEST(Host, AnAdmittedClientThatNeverConnectsIsReported) {
+    for (const int why : {0, 1, 2}) {
+        SCOPED_TRACE(why);
+        World world;
+        HostConfig config = host_config();
+        config.max_peers = 1;
+        Host& host = world.add_host(config);
+        auto& first = world.add_client(client_config(1), 5000);
+        auto& second = world.add_client(client_config(2), 6000);
+        world.down.set_config({.latency = 20ms});
+        second.client.connect(world.server_address, {}, world.now);
+        if (why == 0) first.client.connect(world.server_address, {}, world.now);  // two clients, one seat
+        while (world.server.admitted.empty()) world.step();
+        const PeerId admitted = world.server.last_admitted;
+        if (why == 1) world.remove_clients();
+        if (why == 2) host.shut_down({}, world.now);
+        world.run(11s);
+        ASSERT_EQ(world.server.never_connected.size(), 1u);
+        EXPECT_TRUE(world.server.admitted.empty());
+        if (why != 0) {
+            EXPECT_EQ(world.server.never_connected[0], admitted);
+        }
+        EXPECT_EQ(host.peer_count(), why == 0 ? 1u : 0u);
+        EXPECT_EQ(world.server.connects.size(), why == 0 ? 1u : 0u);
+    }
+}
+
+// Goal: neither two IPv6 /48 nor eight IPv4 addresses take all 64 seats, and one address with players takes
+// max_peers_per_ip of them.
+TEST(Host, AFewNetworksDoNotTakeAllSeats) {
+    struct Case {
+        bool is_ipv6;
+        std::uint8_t networks;
+        std::uint32_t most, least;
+    };
+    for (const Case& each :
+         {Case{true, 2, 48, 48}, {false, 8, 52, 48}, {false, 1, 8, 8}, {true, 1, 32, 32}}) {
+        SCOPED_TRACE(testing::Message() << int(each.networks) << " of IPv6 " << each.is_ipv6);
+        World world;
+        HostConfig config = host_config();
+        config.max_peers_per_ip = HostConfig().max_peers_per_ip;
+        world.add_host(config);
+        for (std::uint8_t network = 0; network < each.networks; ++network) {
+            for (std::uint8_t n = 0; n < (each.is_ipv6 ? 40 : 10); ++n) {
+                auto& player = world.add_client(client_config(100 + world.players.size()));
+                player.move(each.is_ipv6 ? Address::ipv6({0x20, 1, 0xd, 0xb8, 0, network, n, n}, 5000)
+                                         : Address::ipv4(10, 0, 1, network, std::uint16_t(5000 + n)));
+                player.client.connect(world.server_address, {}, world.now);
+                world.run(60ms);
+            }
+        }
+        EXPECT_LE(world.host->peer_count(), each.most);
+        EXPECT_GE(world.host->peer_count(), each.least);
+        auto& player = world.add_client(client_config(1));
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(200ms);
+        EXPECT_TRUE(player.client.is_connected(player.client.server()));
+    }
+    // A group behind one address fills a server that is not larger than its share.
+    World world;
+    HostConfig config = host_config();
+    config.max_peers = config.max_peers_per_ip = 8;
+    world.add_host(config);
+    for (std::uint16_t n = 0; n < 8; ++n) {
+        auto& player = world.add_client(client_config(100 + n), std::uint16_t(5000 + n));
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(60ms);
+    }
+    EXPECT_EQ(world.host->peer_count(), 8u);
+}
+
 TEST(Host, APeerIsReplacedAlsoAfterAnotherPeerAtItsAddressLeft) {
     World world;
     world.add_host(host_config());
@@ -285,7 +432,7 @@ TEST(Host, AThousandClientsConnectThroughLoss) {
     World world(link, 11);
     HostConfig config = host_config();
     config.max_peers = 1000;
-    config.max_pending_per_ip = 1000;
+    config.max_handshakes_per_s_per_ip = 1000;
     world.add_host(config);
     for (std::uint16_t i = 0; i < 1000; ++i) {
         world.add_client(client_config(1000u + i), static_cast<std::uint16_t>(1000 + i))

@@ -44,7 +44,7 @@ HostConfig token_host() {
     config.tokens.backend_key = backend_key();
     config.tokens.servers = {Address::ipv4(192, 0, 2, 1, 7777), kServer};
     config.tokens.unix_time_s = kZero_s;
-    config.max_pending_per_ip = 60'000;  // no limit in these tests
+    config.max_handshakes_per_s_per_ip = 60'000;  // no limit in these tests
     config.max_handshakes_per_s = 10'000'000;
     return config;
 }
@@ -273,7 +273,7 @@ TEST(TokenHandshake, LostAnswersDoNotUseUpTheToken) {
         second = desk.take(alice.wire);
         desk.to_host(kAlice, second);
     }
-    EXPECT_EQ(repeats, 3);
+    EXPECT_EQ(repeats, 4);
     ASSERT_FALSE(second.empty());
     EXPECT_NE(second, first) << "another cookie gives another connect";
     desk.settle(alice);
@@ -399,6 +399,69 @@ TEST(TokenHandshake, AFullServerOrAnotherSchemaDoesNotUseTheToken) {
     desk.expect_refused(old, DisconnectReason::refused_schema, "Health differs");
     desk.connect(again, token);
     EXPECT_EQ(again.client.state(), Client::State::connected);
+}
+
+// Goal: a full server asks the application, which can make room for a player that comes back. If it does not,
+// the token stays valid. The silent peer of the same client id leaves its seat without being asked.
+TEST(TokenHandshake, APlayerWithATokenGetsTheSeatOfItsFormerConnection) {
+    HostConfig config = token_host();
+    config.max_peers = 1;
+    World world;
+    world.now = 100s;
+    Host& host = world.add_host(config);
+    Recorder& game = world.server;
+    const auto enter = [&](std::uint16_t port, const ClientToken& token) -> World::Player& {
+        auto& player = world.add_client(client_config(port), port);
+        player.client.connect(world.server_address, token, {}, world.now);
+        world.run(100ms);
+        return player;
+    };
+    enter(5000, Wish().token());
+    const PeerId former = game.newest;
+    ASSERT_TRUE(host.is_connected(former));
+    const ClientToken token = Wish().token();
+    EXPECT_EQ(enter(5001, token).recorder.last_reason, DisconnectReason::refused_full);
+    EXPECT_FALSE(game.last_has_room);
+    EXPECT_EQ(game.never_connected.size(), 1u);
+    game.on_admission = [&](const Admission& admission) {
+        if (!admission.has_room) host.disconnect(former, DisconnectReason::replaced, {}, world.now);
+    };
+    auto& again = enter(5002, token);
+    EXPECT_TRUE(again.client.is_connected(again.client.server())) << again.recorder.last_text;
+    EXPECT_EQ(game.disconnects.at(former).first, DisconnectReason::replaced);
+    // From another machine, after the program ended without a word.
+    game.on_admission = {};
+    world.remove_clients();
+    world.run(2500ms);
+    auto& third = world.add_client(client_config(5003), 5003);
+    third.move(Address::ipv4(10, 0, 0, 77, 5003));
+    third.client.connect(world.server_address, Wish().token(), {}, world.now);
+    world.run(100ms);
+    EXPECT_TRUE(third.client.is_connected(third.client.server()));
+    EXPECT_TRUE(game.last_has_room);
+    EXPECT_EQ(game.disconnects.size(), 2u);
+}
+
+// Goal: when two clients take the last seat, the one that comes later can use its token again.
+TEST(TokenHandshake, AClientThatNeverConnectedCanUseItsTokenAgain) {
+    HostConfig config = token_host();
+    config.max_peers = 1;
+    Desk desk(config);
+    const ClientToken token = Wish().token();
+    Visit alice, bob(kMallory, 71), again(kMallory, 72);
+    const Datagram from_bob = desk.knock(bob, token);
+    desk.to_host(kMallory, from_bob);
+    const Datagram to_bob = desk.take(desk.wire);
+    desk.connect(alice, Wish().token());
+    bob.client.receive(kServer, to_bob, desk.now);
+    desk.host.receive(kMallory, desk.take(bob.wire), desk.now);
+    desk.settle(bob);
+    EXPECT_EQ(bob.recorder.last_reason, DisconnectReason::refused_full);
+    alice.client.disconnect(alice.client.server(), DisconnectReason::closed, "", desk.now);
+    desk.settle(alice);
+    desk.connect(again, token);
+    EXPECT_EQ(again.client.state(), Client::State::connected);
+    EXPECT_EQ(desk.doorman.never_connected.size(), 1u);
 }
 
 TEST(TokenHandshake, TheLargestTokenLeavesRoomForAHello) {

@@ -160,11 +160,17 @@ TEST(Reconnect, AFullServerIsAskedAgainAfterAPause) {
     ServerOptions options = Link::default_options();
     options.host.max_peers = 1;
     Ferry ferry(options);
+    ferry.link.run(60);
+    const std::vector<std::byte> ticket = ferry.player.client.ticket();
+    ferry.cut(true);
+    for (int i = 0; i < 1000 && ferry.link.server.host().peer_count() > 0; ++i) ferry.link.step();
+    ferry.cut(false);
     ferry.player.client.disconnect(ferry.link.now);
     Link::Player& other = ferry.link.add(ferry.link.schema, Ferry::client_options());
     ferry.link.run(20);
     ASSERT_TRUE(other.client.is_connected());
-    ferry.reconnect.start(ferry.link.wire.address, Ticket{PlayerId{7}, {}}.bytes());
+    ferry.player.listener.leaves = 0;
+    ferry.reconnect.start(ferry.link.wire.address, ticket);
     ASSERT_TRUE(ferry.run(3500ms));
     EXPECT_FALSE(ferry.player.client.is_connected());
     EXPECT_GE(ferry.player.listener.leaves, 3);

@@ -243,12 +243,14 @@ Address Flood::fresh_address(Battle& battle) const {
     const auto byte = [&] { return std::uint8_t(std::exchange(random, random >> 8) & 0xFF); };
     const auto prefix = std::uint8_t(battle.random() % std::uint64_t(plan_.prefixes));
     const auto port = std::uint16_t(battle.random() | 1024);
-    if (plan_.prefix == Prefix::ipv4) {
-        if (!plan_.like) return Address::ipv4(172, 16, prefix, 1, port);
+    if (plan_.like) {
         Address result = *plan_.like;
         result.port = port;
+        if (result.family == Address::Family::ipv6)
+            std::generate(result.ip.begin() + 8, result.ip.end(), byte);
         return result;
     }
+    if (plan_.prefix == Prefix::ipv4) return Address::ipv4(172, 16, prefix, 1, port);
     std::array<std::uint8_t, 16> ip{0x20, 0x01, 0x0d, 0xb8};
     const std::size_t fixed = plan_.prefix == Prefix::ipv6_64 ? 8 : (plan_.prefix == Prefix::ipv6_56 ? 7 : 6);
     ip[fixed - 1] = prefix;
@@ -262,6 +264,11 @@ void Flood::step(Battle& battle) {
     // A handshake costs a request and, except for Depth::requests, a connect.
     const double cost = plan_.depth == Depth::requests ? 1200 : 2400;
     budget_ += plan_.bytes_per_second * std::chrono::duration<double>(battle.tick).count();
+    for (; budget_ >= 1200 && !repeats_.empty() && repeats_.begin()->first <= battle.now; budget_ -= 1200) {
+        const Sighting connect = repeats_.extract(repeats_.begin()).mapped();
+        battle.inject(connect.from, connect.to, connect.bytes, kOwnLatency);
+        repeats_.emplace(battle.now + 3s, connect);
+    }
     for (; budget_ >= cost; budget_ -= cost) {
         const Address from = fresh_address(battle);
         const Guest guest(battle.random(), battle.random());
@@ -277,8 +284,10 @@ void Flood::see(Battle& battle, const Sighting& sighting) {
     if (found == asking_.end()) return;
     const std::optional<std::uint64_t> cookie = cookie_in(sighting.bytes);
     if (!cookie) return;
-    Bytes connect = plan_.depth == Depth::pending ? found->second.connect(*cookie)
-                                                  : forge_connect(sighting.bytes, battle.random);
+    Bytes connect = plan_.depth == Depth::bad_connects ? forge_connect(sighting.bytes, battle.random)
+                                                       : found->second.connect(*cookie);
+    if (plan_.depth == Depth::repeated)
+        repeats_.emplace(battle.now + 3s, Sighting{sighting.to, battle.server, connect});
     battle.inject(sighting.to, battle.server, std::move(connect), 2 * kOwnLatency);
     asking_.erase(found);
 }

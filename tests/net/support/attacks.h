@@ -221,13 +221,15 @@ enum class Prefix { ipv4, ipv6_64, ipv6_56, ipv6_48 };
 /// Handshakes from many addresses of the attacker's own.
 class Flood : public Attack {
 public:
-    enum class Depth { requests, bad_connects, pending };  // how far each handshake goes
+    /// How far each handshake goes. `repeated`: pending, and its connect is sent again every 3 s, in place
+    /// of new handshakes.
+    enum class Depth { requests, bad_connects, pending, repeated };
     struct Plan {
         Prefix prefix = Prefix::ipv6_64;
         int prefixes = 4;
         double bytes_per_second = 1'400'000;
         Depth depth = Depth::pending;
-        std::optional<Address> like = {};           // ipv4: one machine, this one
+        std::optional<Address> like = {};           // one machine, this one: an IPv4 address or an IPv6 /64
         Duration duration = std::chrono::hours(1);  // since the first step
     };
     explicit Flood(const Plan& plan) : plan_(plan) {}
@@ -240,6 +242,7 @@ private:
     double budget_ = 0;
     std::optional<Time> end_;
     std::map<Address, Guest> asking_;
+    std::multimap<Time, Sighting> repeats_;
 };
 
 /// Sends bursts of connects with valid cookies and random bytes as hello, from several machines.

@@ -67,7 +67,7 @@ public:
         config.seed = seed_of(random_.next());
         config.security = Security::insecure;
         config.max_peers = static_cast<std::uint32_t>(path.flows);
-        config.max_pending_per_ip = config.max_peers;
+        config.max_handshakes_per_s_per_ip = config.max_peers;
         config.max_peers_per_ip = 0;
         config.connection = connection;
         host_ = std::make_unique<Host>(config, server_, server_sink_);

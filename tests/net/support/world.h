@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,7 @@ public:
     void on_connected(PeerId peer) override {
         EXPECT_FALSE(disconnects.contains(peer));
         EXPECT_TRUE(connects.insert({peer, true}).second);
+        admitted.erase(peer);
         newest = peer;
     }
     void on_disconnected(PeerId peer, DisconnectReason reason, std::string_view text) override {
@@ -75,8 +77,17 @@ public:
         last_admitted = admission.peer;
         last_hello = as_text(admission.hello);
         last_schema_matches = admission.schema_matches;
+        last_has_room = admission.has_room;
         refusal = refusal_text;
+        if (on_admission) on_admission(admission);
+        if (admits && admission.schema_matches) {
+            EXPECT_TRUE(admitted.insert(admission.peer).second);
+        }
         return admits;
+    }
+    void on_never_connected(PeerId peer) override {
+        EXPECT_EQ(admitted.erase(peer), 1u);
+        never_connected.push_back(peer);
     }
 
     /// Writes what send() queued, one payload per call.
@@ -137,11 +148,14 @@ public:
     std::string last_text;
     std::string last_hello;
     std::string refusal_text;
-    bool last_schema_matches = false;
+    bool last_schema_matches = false, last_has_room = false;
+    std::set<PeerId> admitted;  // by on_admit; neither on_connected nor on_never_connected followed yet
+    std::vector<PeerId> never_connected;
     bool admits = true;
     int admissions = 0;
     bool (*withhold)(std::uint64_t number) = nullptr;
-    std::function<void()> on_end;  // called at the end of on_disconnected
+    std::function<void()> on_end;                        // called at the end of on_disconnected
+    std::function<void(const Admission&)> on_admission;  // called in on_admit
 };
 
 /// A connection whose handler is this recorder, with the calls of its owner.
