@@ -50,6 +50,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       ready_at_once_(options.is_ready_at_once) {
     uplink_.set(Section::inputs, predictor_.inputs());
     presentation_.set_predictor(&predictor_);
+    predictor_.set_interpolator(&presentation_.interpolator());
     predictor_.check_steps(options.check_every, options.on_step_fault);
     uplink_.set(Section::actions, &actions_.section());
     actions_.set_sight(&presentation_);

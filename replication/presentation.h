@@ -41,6 +41,7 @@ public:
     /// The render time. Empty if apply() shows the newest versions, or before the first state.
     std::optional<RenderTime> time() const { return clock_ ? clock_->time() : std::nullopt; }
     const std::optional<RenderClock>& clock() const { return clock_; }
+    Interpolator& interpolator() { return interpolator_; }
 
     template <class T>
     std::optional<T> sample(ecs::Entity entity) const;

@@ -161,7 +161,7 @@ void Server::mark(ecs::Entity entity, bool has_tag) {
 void Server::teleport(ecs::Entity entity) {
     if (schema_.find<Teleports>() == kMaxComponents) return;
     const Teleports* const before = world_.try_get<Teleports>(entity);
-    world_.set(entity, Teleports{static_cast<std::uint8_t>(((before ? before->count : 0) + 1) % 4)});
+    world_.set(entity, Teleports{static_cast<std::uint16_t>((before ? before->count : 0) + 1)});
 }
 
 net::PeerId Server::owner(ecs::Entity entity) const {

@@ -44,6 +44,9 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
             replica.mean_gap =
                 replica.mean_gap == 0 ? ticks : replica.mean_gap + (ticks - replica.mean_gap) / 8;
     }
+    if (on_jump_ && replica.applied && !image.shape->is_delayed &&
+        (is_delayed(replica) || tick - replica.versions.newest()->tick > long_gap_))
+        on_jump_(index);
     replica.versions.push(tick, image, pool_);
     drop_old_versions(replica);
     touch(index);
@@ -180,6 +183,7 @@ void Replicas::set_entity(std::uint32_t index, ecs::Entity entity, bool is_local
     assert(rows_[index].slot != kNone && world_.is_alive(entity));
     ids_.adopt(ids_[index].net_id, entity);
     rows_[index].is_local = is_local;
+    rows_[index].first_apply = apply_count_;
 }
 
 void Replicas::unset_entity(std::uint32_t index) {

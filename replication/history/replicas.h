@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -37,8 +38,9 @@ public:
         std::optional<Tick> ends;                 // tick of a despawn record that the world does not show yet
         Despawn end_reason = Despawn::destroyed;  // the reason, if `ends`
         float mean_gap = 0;  // mean number of ticks between the last versions, without long gaps; 0: unknown
-        std::uint32_t pending = 0;  // pending id in the full record; 0: none. See expect()
-        bool is_adopted = false;    // the replica took over an expected entity
+        std::uint32_t pending = 0;      // pending id in the full record; 0: none. See expect()
+        bool is_adopted = false;        // the replica took over an expected entity
+        std::uint32_t first_apply = 0;  // number of the apply() that gave it its entity
         // Ascending: the components that this client decides at present, see Applier::hold().
         std::vector<ComponentIndex> held;
         std::vector<ComponentIndex> overlaid;  // those of `held` whose values are of actions
@@ -78,6 +80,10 @@ public:
     /// Returns the version of an open replica that the world should show. Returns nothing if all its versions
     /// are newer than render_tick() and the world does not have the replica yet.
     std::optional<Version> due(std::uint32_t index) const;
+    /// Sets a function that push() calls with the index of a replica in the world before it adds a version
+    /// with which the world will jump: the replica is not delayed any more, or it was not delayed and had no
+    /// version for longer than set_long_gap().
+    void on_jump(std::function<void(std::uint32_t)> fn) { on_jump_ = std::move(fn); }
     /// Sets the longest time between two versions, in ticks, that counts for Replica::mean_gap.
     void set_long_gap(Tick ticks) { long_gap_ = ticks; }
 
@@ -140,6 +146,10 @@ public:
     const NetIds& ids() const { return ids_; }
     /// `is_local`: see Replica.
     void set_entity(std::uint32_t index, ecs::Entity entity, bool is_local = false);
+    /// Call it when an apply() begins.
+    void begin_apply() { apply_count_ += 1; }
+    /// Returns whether the last apply() gave the replica its entity.
+    bool is_new(std::uint32_t index) const { return rows_[index].first_apply == apply_count_; }
     /// Separates the replica from its entity. The next apply() gives it another one.
     void unset_entity(std::uint32_t index);
 
@@ -191,6 +201,8 @@ private:
     std::vector<Gone> gone_;
     std::optional<Tick> render_tick_, newest_shown_;
     Tick long_gap_ = 15;
+    std::uint32_t apply_count_ = 0;
+    std::function<void(std::uint32_t)> on_jump_;
 };
 
 }  // namespace shoal::replication

@@ -176,12 +176,27 @@ void Predictor::update_group() {
     if (std::erase_if(members_, [](const Member& member) { return !member.is_found; }) > 0)
         for (std::uint32_t i = 0; i < members_.size(); ++i) places_[members_[i].entity.index] = i;
     for (const Member& member : members_)
-        for (const ComponentIndex component : held_) receiver_.hold(member.entity, component);
+        if (member.is_active) hold(member.entity);
+}
+
+void Predictor::hold(ecs::Entity entity) {
+    for (const ComponentIndex component : held_) receiver_.hold(entity, component);
 }
 
 /// Ends the prediction of an entity: the world shows the server's values again.
 void Predictor::leave(Member& member) {
-    if (!world_.is_alive(member.entity)) return;
+    if (!world_.is_alive(member.entity) || !member.is_active) return;
+    if (interpolator_) {
+        std::vector<std::byte> drawn;
+        for (const Smoothing::Component& component : smoothing_.components()) {
+            const auto* const value =
+                static_cast<const std::byte*>(world_.try_get(member.entity, component.id));
+            if (!value || component.display.kind == Display::Kind::own) continue;
+            drawn.assign(value, value + component.size);
+            smoothing_.show(member.shown, fraction_, component.type, drawn.data());
+            interpolator_->blend_from(member.entity, component.type, drawn);
+        }
+    }
     for (const ComponentIndex component : held_) receiver_.release(member.entity, component);
     if (world_.is_alive(member.entity)) world_.remove<Predicted>(member.entity);
 }
@@ -240,7 +255,7 @@ bool Predictor::is_wrong(Tick tick) {
 
 /// Sets the whole group to the server's state of a tick, and runs the ticks after it again.
 void Predictor::restore(Tick tick) {
-    for (Member& member : members_) smoothing_.begin_jump(member.shown, fraction_);
+    begin_jumps();
     {
         const ecs::World::DelayHooks delay(world_);
         for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -252,7 +267,9 @@ void Predictor::restore(Tick tick) {
     }
     for (Member& member : members_) {
         if (!world_.is_alive(member.entity)) continue;
-        if (!member.is_active) world_.add<Predicted>(member.entity);
+        if (member.is_active) continue;
+        hold(member.entity);
+        world_.add<Predicted>(member.entity);
         member.is_active = true;
     }
     const std::uint64_t nan_fields = stats_.nan_fields;
@@ -263,6 +280,7 @@ void Predictor::restore(Tick tick) {
     }
     set_predicted(pending_, true);
     for (Member& member : members_) {
+        if (tick == *last_) smoothing_.take_tick(member.entity, member.shown);
         smoothing_.end_jump(member.shown, fraction_);
         if (member.has_teleported && world_.is_alive(member.entity)) {
             smoothing_.forget(member.shown);
@@ -271,6 +289,19 @@ void Predictor::restore(Tick tick) {
     }
     // A restore at once would give a NaN again: one restore per round trip is enough.
     if (stats_.nan_fields != nan_fields) nan_until_ = *last_;
+}
+
+void Predictor::begin_jumps() {
+    for (Member& member : members_) {
+        const bool was_drawn = interpolator_ && !receiver_.is_new(member.net_id);
+        if (member.is_active) {
+            smoothing_.begin_jump(member.shown, fraction_);
+        } else if (was_drawn && world_.is_alive(member.entity)) {
+            smoothing_.begin(member.entity, member.shown, [&](const void* type, void* value) {
+                interpolator_->mix(member.entity, type, value);
+            });
+        }
+    }
 }
 
 bool Predictor::show(ecs::Entity entity, const void* type, void* value) const {

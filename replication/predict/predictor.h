@@ -11,6 +11,7 @@
 #include "../../ecs/query.h"
 #include "../play/struct_codec.h"
 #include "../receive/receiver.h"
+#include "../show/interpolator.h"
 #include "input_clock.h"
 #include "input_log.h"
 #include "predicted_values.h"
@@ -45,6 +46,9 @@ public:
     Predictor(const Predictor&) = delete;
     Predictor& operator=(const Predictor&) = delete;
 
+    /// Sets what shows the entities that are not predicted; may be null. It must outlive this object. Where
+    /// prediction begins or ends, what is drawn goes on from what was drawn before.
+    void set_interpolator(Interpolator* interpolator) { interpolator_ = interpolator; }
     void set_on_step(OnStep on_step) { on_step_ = std::move(on_step); }
     /// Checks the step function in each `every`-th tick from now on; 0: never. See StepCheck.
     void check_steps(Tick every, OnStepFault on_fault);
@@ -109,6 +113,7 @@ private:
     /// Returns the entity's index in members_; members_.size() if it is not a member.
     std::size_t find(ecs::Entity entity) const;
     void update_group();
+    void hold(ecs::Entity entity);
     void leave(Member& member);
     void join(ecs::Entity entity, bool is_active);
     void join_pending();
@@ -119,6 +124,7 @@ private:
     std::uint32_t teleports(const Image& image) const;
     bool is_wrong(Tick tick);
     void restore(Tick tick);
+    void begin_jumps();
     void run(Tick tick, bool is_new);
     void write_input(ecs::Entity entity, std::span<const std::uint32_t> words);
 
@@ -127,6 +133,7 @@ private:
     Receiver& receiver_;
     EntityMap& map_;
     net::Duration max_lead_;
+    Interpolator* interpolator_ = nullptr;
     OnStep on_step_;
     StepQueries queries_;
     std::unique_ptr<StepCheck> check_;  // null: steps are not checked

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 namespace shoal::replication {
@@ -10,15 +9,14 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 constexpr std::size_t kOfRotation = 4;  // numbers of a quaternion
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
 Smoothing::Smoothing(ecs::World& world, const Schema& schema) : world_(world) {
     for (const SchemaComponent& component : schema.components()) {
         if (component.role != Role::predicted || component.display.kind == Display::Kind::step) continue;
-        components_.push_back({component.type, component.bind(world), count_, component.display,
-                               FloatFields(component.layout)});
+        components_.push_back({component.type, component.bind(world), count_, component.size,
+                               component.display, FloatFields(component.layout)});
         count_ += components_.back().numbers.all.size();
     }
 }
@@ -43,35 +41,47 @@ void Smoothing::align(const Component& component, const std::vector<double>& to,
     }
 }
 
-void Smoothing::prepare(Shown& shown) const {
-    if (shown.current.size() == count_) return;
-    shown.previous.resize(count_, kNone);
-    shown.current.resize(count_, kNone);
-    shown.error.resize(count_);
-    shown.before.resize(count_);
+void Smoothing::resize(Shown& shown) const {
+    if (shown.is_known.size() == components_.size()) return;
+    for (std::vector<double>* const numbers : {&shown.previous, &shown.current, &shown.error, &shown.before})
+        numbers->assign(count_, 0);
+    shown.is_known.assign(components_.size(), false);
+    shown.was_shown.assign(components_.size(), false);
 }
 
 void Smoothing::take_tick(ecs::Entity entity, Shown& shown) const {
-    prepare(shown);
+    resize(shown);
     shown.previous = shown.current;
-    for (const Component& component : components_) {
-        const void* const value = world_.try_get(entity, component.id);
+    for (std::size_t i = 0; i < components_.size(); ++i) {
+        const Component& component = components_[i];
         const std::size_t end = component.first + component.numbers.all.size();
-        for (std::size_t i = component.first; i < end; ++i)
-            shown.current[i] = value ? component.numbers.all[i - component.first].load(value) : kNone;
-        align(component, shown.current, shown.previous, &shown.error);
-        for (std::size_t i = component.first; i < end; ++i)
-            if (std::isnan(shown.previous[i])) shown.previous[i] = shown.current[i];
+        const void* const value = world_.try_get(entity, component.id);
+        const bool was_known = shown.is_known[i];
+        shown.is_known[i] = value != nullptr;
+        if (!value) continue;
+        for (std::size_t n = component.first; n < end; ++n)
+            shown.current[n] = component.numbers.all[n - component.first].load(value);
+        if (was_known) {
+            align(component, shown.current, shown.previous, &shown.error);
+            continue;
+        }
+        for (std::size_t n = component.first; n < end; ++n) {
+            shown.previous[n] = shown.current[n];
+            shown.error[n] = 0;
+        }
     }
 }
 
 void Smoothing::begin_jump(Shown& shown, double fraction) const {
-    prepare(shown);
+    resize(shown);
+    shown.was_shown = shown.is_known;
     for (std::size_t i = 0; i < count_; ++i) shown.before[i] = mixed(shown, i, fraction) + shown.error[i];
 }
 
 void Smoothing::end_jump(Shown& shown, double fraction) const {
-    for (const Component& component : components_) {
+    for (std::size_t c = 0; c < shown.is_known.size(); ++c) {
+        if (!shown.is_known[c] || !shown.was_shown[c]) continue;
+        const Component& component = components_[c];
         const std::size_t end = component.first + component.numbers.all.size();
         for (std::size_t i = component.first; i < end; ++i) shown.error[i] = mixed(shown, i, fraction);
         align(component, shown.error, shown.before);
@@ -83,20 +93,15 @@ void Smoothing::end_jump(Shown& shown, double fraction) const {
     }
 }
 
-void Smoothing::forget(Shown& shown) const {
-    std::fill(shown.current.begin(), shown.current.end(), kNone);
-    std::fill(shown.error.begin(), shown.error.end(), 0);
-}
-
 void Smoothing::decay(Shown& shown, net::Duration passed) const {
     const double left = std::exp(-static_cast<double>(passed.count()) / static_cast<double>(kDecay.count()));
     for (double& error : shown.error) error *= left;
 }
 
 void Smoothing::show(const Shown& shown, double fraction, const void* type, void* value) const {
-    if (shown.current.empty()) return;
-    for (const Component& component : components_) {
-        if (component.type != type) continue;
+    for (std::size_t c = 0; c < shown.is_known.size(); ++c) {
+        const Component& component = components_[c];
+        if (component.type != type || !shown.is_known[c]) continue;
         scratch_.clear();
         for (std::size_t i = 0; i < component.numbers.all.size(); ++i) {
             const std::size_t at = component.first + i;
@@ -108,8 +113,7 @@ void Smoothing::show(const Shown& shown, double fraction, const void* type, void
         if (component.display.kind == Display::Kind::slerp)
             for (std::size_t i = 0; i + kOfRotation <= scratch_.size(); i += kOfRotation)
                 normalise(&scratch_[i], kOfRotation);
-        for (std::size_t i = 0; i < scratch_.size(); ++i)
-            if (!std::isnan(scratch_[i])) component.numbers.all[i].store(value, scratch_[i]);
+        for (std::size_t i = 0; i < scratch_.size(); ++i) component.numbers.all[i].store(value, scratch_[i]);
     }
 }
 

@@ -36,6 +36,7 @@ Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
 
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
+    replicas_.begin_apply();
     replicas_.end_due();
     destroy_gone();
     follow_keys();

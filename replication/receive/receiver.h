@@ -113,6 +113,11 @@ public:
     /// (Completion::tick_of()).
     std::optional<Tick> tick_of(std::uint64_t number) const { return decoder_.completion().tick_of(number); }
 
+    /// Returns whether the last apply() gave the replica with this net id its entity.
+    bool is_new(NetId net_id) const {
+        const std::uint32_t index = replicas_.ids().find(net_id);
+        return index != Replicas::kNone && replicas_.is_new(index);
+    }
     /// The newest tick as of which all entities that this client owns or predicts have arrived. Nothing
     /// before the first, or if the schema predicts nothing.
     std::optional<Tick> group_complete() const { return decoder_.completion().group_complete(); }

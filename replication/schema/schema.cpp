@@ -177,7 +177,7 @@ void Schema::add(SchemaComponent component) {
 
 void Schema::add_teleports() {
     if (find<Teleports>() != kMaxComponents) return;
-    component<Teleports>("shoal.teleports", bounded(0, 3));
+    component<Teleports>("shoal.teleports");
     optional<Teleports>();
 }
 

@@ -61,7 +61,7 @@ struct Replica {
 /// How often the server moved an entity to a place that it did not travel to, see Server::teleport(). A
 /// schema has this component, as an optional one, if another component has a Display.
 struct Teleports {
-    std::uint8_t count = 0;  // modulo 4
+    std::uint16_t count = 0;  // wraps around
 };
 
 template <class T>

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
 constexpr double kPlayHeartbeatS = 0.1;
+constexpr double kQuietS = 0.033;
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
@@ -31,6 +32,8 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       max_history_ticks_(ticks_of(options.max_history_s, options.tick_hz)),
       heartbeat_ticks_(ticks_of(options.heartbeat_s, options.tick_hz)),
       play_heartbeat_ticks_(std::min(heartbeat_ticks_, ticks_of(kPlayHeartbeatS, options.tick_hz))),
+      quiet_ticks_(ticks_of(kQuietS, options.tick_hz)),
+      shows_(schema.find<Teleports>() != kMaxComponents),
       long_gap_(options.keeps_deliveries ? long_gap(options.tick_hz) : 0),
       predicts_(schema.predicts()),
       shadow_(world, schema, history_ticks_, options.tag),
@@ -391,8 +394,11 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     if (may_be_large) peer.large.reset();
     // A client that predicts learns soon that its entities did not move.
     const bool is_predicting = predicts_ && !peer.view.group().empty();
-    const bool heartbeat =
-        tick_ - peer.last_sent >= (is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_);
+    const Tick longest = is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_;
+    // A client that interpolates learns soon that the world stands still, also if a marker is lost: the time
+    // between markers doubles.
+    const Tick wanted = shows_ ? std::max(quiet_ticks_, peer.last_sent - peer.last_change) : longest;
+    const bool heartbeat = tick_ - peer.last_sent >= std::min(longest, wanted);
     if (peer.view.pending_count() == 0 && !peer.wants_marker && !heartbeat) return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     const Tick quiet = tick_ - peer.last_change;

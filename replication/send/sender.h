@@ -235,8 +235,10 @@ private:
 
     // The times of the options, in ticks.
     std::uint32_t history_ticks_, max_history_ticks_, heartbeat_ticks_, play_heartbeat_ticks_;
-    Tick long_gap_;  // 0: no deliveries are kept
-    bool predicts_;  // see Schema::predicts()
+    Tick quiet_ticks_;  // so long after the last change clients learn that the world stands still
+    bool shows_;        // the schema has a component with a Display
+    Tick long_gap_;     // 0: no deliveries are kept
+    bool predicts_;     // see Schema::predicts()
     Shadow shadow_;
     Audience audience_;
     std::vector<Owner> owners_;  // by entry; shorter if the last entries never had an owner

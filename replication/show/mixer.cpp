@@ -106,10 +106,7 @@ bool Mixer::find(const Around& around, const RenderTime& time, Mix& mix) const {
         mix = {shown.image, around.next->image, (passed - (gap - travel_ticks)) / travel_ticks};
         return mix.weight > 0;
     }
-    // If payloads of a whole interval arrived without a record of the entity, its values have stopped. Else
-    // the next record is late.
-    const bool is_late = static_cast<float>(around.newest - shown.tick) < std::round(interval);
-    if (!around.before || around.is_last || !is_late) return false;
+    if (!around.before || !is_missing(around)) return false;
     const float gap = static_cast<float>(shown.tick - around.before->tick);
     if (gap > 2 * interval) return false;
     mix = {around.before->image, shown.image, 1 + std::min({passed, 2 * interval, most_extrapolated_}) / gap};

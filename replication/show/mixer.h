@@ -1,6 +1,7 @@
 #pragma once
 // Values between two versions of an entity: what clients show, and what the server says they showed.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,6 +58,11 @@ public:
 
     /// Returns whether components of this C++ type have a Display. If so, sets `component` to their index.
     bool shows(const void* type, ComponentIndex& component) const;
+    /// Calls fn(component) for each component with a Display.
+    template <class Fn>
+    void each_shown(Fn&& fn) const {
+        for (const Shown& shown : shown_) fn(shown.component);
+    }
     /// Changes `value`, a component for which shows() is true, to the mix. No effect if the images are not
     /// to be mixed. `map` translates the references in them.
     void mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const;
@@ -73,6 +79,13 @@ public:
     bool is_long_gap(const Around& around) const {
         const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
         return static_cast<float>(around.next->tick - around.shown.tick) > 2 * interval;
+    }
+    /// Returns whether the state after `shown` is missing: there is no next version, and no payload of a
+    /// whole interval without a record of the entity, which would mean that its values have stopped.
+    bool is_missing(const Around& around) const {
+        const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
+        return !around.next && !around.is_last &&
+               static_cast<float>(around.newest - around.shown.tick) < std::round(interval);
     }
     /// kMaxExtrapolation in ticks.
     float most_extrapolated() const { return most_extrapolated_; }

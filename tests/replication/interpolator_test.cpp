@@ -92,7 +92,7 @@ TEST(Interpolator, ANewEntityIsNotBlendedWithOneThatIsGone) {
     EXPECT_FLOAT_EQ(place.x, 1'002.5f);
 }
 
-TEST(Interpolator, AVersionThatIsNotInTheWorldYetIsNotMixed) {
+TEST(Interpolator, AVersionThatArrivesWhileStateIsMissingIsBlended) {
     Shown shown;
     shown.interpolator.set_tick_us(10'000);
     shown.ships.push_back(shown.pair.spawn(Place{}));
@@ -107,9 +107,9 @@ TEST(Interpolator, AVersionThatIsNotInTheWorldYetIsNotMixed) {
                                &detail::type_address<Place>, &place);
         return place.x;
     };
-    EXPECT_EQ(mixed(), -1);
     shown.pair.receiver.apply(tick);
-    EXPECT_GT(mixed(), 50);
+    EXPECT_GT(mixed(), 5) << "goes on from what was shown";
+    EXPECT_LT(mixed(), 50);
 }
 
 struct Depth {
