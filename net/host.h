@@ -41,7 +41,7 @@ struct HostConfig {
     std::uint32_t max_peers_per_ip = 8;
     std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU
     /// >= 1; of one IPv4 address or IPv6 /56; four times as many per /48. It gets more when its attempts
-    /// begin, and while less than half of max_handshakes_per_s is used.
+    /// begin, and what all others leave of max_handshakes_per_s.
     std::uint32_t max_handshakes_per_s_per_ip = 40;
     std::uint32_t max_resets_per_s = 2000;   // on average; sent to clients of a former run
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,

@@ -51,6 +51,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       limits_(options.messages),
       typed_(schema, references_),
       join_options_(options.join),
+      silent_after_(2 * options.host.connection.keep_alive),
       actions_(world, schema, sender_, *this, options.actions, options.sender.tick_hz) {
     if (join_options_.resume_time > net::Duration(0)) actions_.keep_results();
     if (!schema.structs(StructKind::action).empty()) uplink_.set(Section::actions, &actions_);
@@ -525,15 +526,26 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
         refusal = "malformed hello";
         return false;
     }
-    if (hello->resumption &&
-        !players_.find_by_ticket(hello->resumption->ticket, admission.client_id, tickets_)) {
-        refusal = "the ticket is not valid";
-        return false;
+    if (hello->resumption) {
+        const Player* const player =
+            players_.find_by_ticket(hello->resumption->ticket, admission.client_id, tickets_);
+        if (!player) {
+            refusal = "the ticket is not valid";
+            return false;
+        }
+        // Anyone can repeat a hello, so only a silent connection leaves its place in a full server.
+        if (!admission.has_room && host_.stats(player->connection).silence >= silent_after_)
+            host_.disconnect(player->connection, net::DisconnectReason::replaced, {}, now_);
     }
     const std::uint32_t index = admission.peer.index();
     if (index >= arrivals_.size()) arrivals_.resize(index + std::size_t{1});
     arrivals_[index] = {hello->max_slots, std::move(*numbers), admission.client_id, hello->resumption};
     return !listener_ || listener_->on_admit(admission, refusal);
+}
+
+void Server::on_never_connected(net::PeerId peer) {
+    arrivals_[peer.index()] = {};
+    if (listener_) listener_->on_never_connected(peer);
 }
 
 }  // namespace shoal::replication

@@ -52,6 +52,8 @@ public:
     /// address is proven. Admission::hello is written by the library (message.h), and has no data of the
     /// game.
     virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
+    /// on_admit returned true, but the client will never connect. See net::Handler::on_never_connected().
+    virtual void on_never_connected(net::PeerId) {}
     /// A client without a ticket connected. See Server::on_join() for when the player plays.
     virtual void on_join(net::PeerId) {}
     /// Called exactly once for each on_join, unless the server is destroyed first. For a player that is away,
@@ -333,6 +335,7 @@ private:
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
     void on_fate(net::PeerId peer, const net::PacketFate& fate) override;
     bool on_admit(const net::Admission& admission, std::string& refusal) override;
+    void on_never_connected(net::PeerId peer) override;
     std::size_t write_payload(net::PeerId peer, net::PayloadTurn& turn) override;
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
@@ -397,6 +400,7 @@ private:
     std::function<void(PlayerId, Warning)> warn_;
     TicketStats tickets_;
     JoinOptions join_options_;
+    net::Duration silent_after_;  // a client that is alive sends something within this time
     std::function<ecs::Entity(PlayerId)> join_;
     std::function<void(PlayerId)> leave_, away_, back_;
     ServerActions actions_;

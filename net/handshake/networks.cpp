@@ -74,7 +74,7 @@ bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std
     if (draw >= of_network) {
         draw = (draw - of_network) / (1 - of_network);
         const int used = lately(pools_[0]) + lately(pools_[1]);
-        return draw < std::max(most / 2 - used, 0.0) / add(pools_[2]);
+        return draw < std::max(most - used, 0.0) / add(pools_[2]);
     }
     const double theirs = std::min(most / 2, double(lately(pools_[is_newcomer ? 1 : 0])));
     return draw < of_network * std::max(most - theirs, 1.0) / add(pools_[is_newcomer ? 0 : 1]);

@@ -59,7 +59,7 @@ public:
     /// on average. Half of `total` is for networks without a recent attempt and half for the others; each
     /// group may use what the other leaves. A machine has `per_machine` attempts per second in these groups;
     /// limit_at() gives the limits of networks. Attempts beyond these limits get what both groups together
-    /// leave of half of `total`. If the number of attempts rises from one slice to the next, more are
+    /// leave of `total`. If the number of attempts rises from one slice to the next, more are
     /// accepted. `random`: an unpredictable number.
     bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, std::uint64_t random,
               Time now);

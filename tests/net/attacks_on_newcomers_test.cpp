@@ -269,8 +269,7 @@ TEST(Attacks, ASecondHostOfTheSameConfigAdmitsNobody) {
 }
 
 // Goal: a flood from one machine, most of it refused by the limit per machine, takes no handshakes from
-// others, also not from those that tried shortly before. The flood gets only what is left of half of the
-// total.
+// others, also not from those that tried shortly before. The flood gets only what is left of the total.
 TEST(Attacks, HandshakesOverTheLimitOfAMachineTakeNoTimeFromOthers) {
     for (const bool is_busy : {false, true}) {
         AttemptLimit limit;
@@ -286,7 +285,7 @@ TEST(Attacks, HandshakesOverTheLimitOfAMachineTakeNoTimeFromOthers) {
                                  Address::ipv4(10, 1, std::uint8_t(index / 256), std::uint8_t(index), 1));
             if (is_busy) others_taken += limit.take(other, 40, 1000, random(), now);
         }
-        EXPECT_LE(flood_taken, is_busy ? 600 : 5000) << "40 per second, more in the first second";
+        EXPECT_LE(flood_taken, is_busy ? 600 : 10'000) << "40 per second, more in the first second";
         EXPECT_EQ(player_taken, 100);
         EXPECT_GE(others_taken, is_busy ? 9000 : 0);
     }

@@ -263,6 +263,28 @@ TEST(Resume, Trap49AnotherProcessGetsASnapshotAndTheNewestConnectionWins) {
     EXPECT_EQ(link.listener.joins, 1);
 }
 
+// Goal: a full server gives a player whose process ended its seat back at once, also at another machine; a
+// connection that is alive keeps it.
+TEST(Resume, ATicketReplacesASilentConnectionInAFullServer) {
+    for (const bool is_alive : {false, true}) {
+        ServerOptions options = short_timeouts();
+        options.host.max_peers = 1;
+        Bay bay(options);
+        Link& link = bay.link;
+        bay.add();
+        link.run(60);
+        const std::vector<std::byte> ticket = link.players[0]->client.ticket();
+        Link::Player& second = bay.add();
+        if (!is_alive) link.players.erase(link.players.begin());
+        second.client.disconnect(link.now);
+        link.run(35);  // more than two keep-alive intervals, less than the timeout
+        bay.connect(second, ticket);
+        link.run(20);
+        EXPECT_EQ(second.client.phase() == Phase::playing, !is_alive) << second.client.failure();
+        EXPECT_EQ(bay.notes, is_alive ? "join" : "join away back");
+    }
+}
+
 TEST(Resume, TwoProcessesWithOneTicketDoNotMixTheirViews) {
     Bay bay;
     Link& link = bay.link;

@@ -261,6 +261,7 @@ Address Flood::fresh_address(Battle& battle) const {
 void Flood::step(Battle& battle) {
     if (!end_) end_ = battle.now + plan_.duration;
     if (battle.now >= *end_) return;
+    if (plan_.every > Duration(0) && battle.now % plan_.every >= plan_.every / 10) return;
     // A handshake costs a request and, except for Depth::requests, a connect.
     const double cost = plan_.depth == Depth::requests ? 1200 : 2400;
     budget_ += plan_.bytes_per_second * std::chrono::duration<double>(battle.tick).count();

@@ -231,6 +231,7 @@ public:
         Depth depth = Depth::pending;
         std::optional<Address> like = {};           // one machine, this one: an IPv4 address or an IPv6 /64
         Duration duration = std::chrono::hours(1);  // since the first step
+        Duration every{0};  // bursts at this interval, a tenth of it long; 0: no bursts
     };
     explicit Flood(const Plan& plan) : plan_(plan) {}
     void see(Battle& battle, const Sighting& sighting) override;

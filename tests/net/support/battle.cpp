@@ -76,6 +76,7 @@ Player::Player(Battle& battle, int index, const Address& at, const PlayerPath& o
 }
 
 void Player::connect() {
+    began = battle_.now;
     client_->connect(battle_.server, as_bytes("player " + std::to_string(number)), battle_.now);
 }
 

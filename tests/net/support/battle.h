@@ -85,6 +85,7 @@ public:
     Address address;
     PlayerPath path;
     Witness witness;
+    Time began{0};                // time of connect()
     std::optional<Time> entered;  // time of on_connected
     std::optional<Time> heard;    // time of the first message at the server
 
