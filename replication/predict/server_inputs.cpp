@@ -101,10 +101,11 @@ void ServerInputs::apply(Tick tick, net::Time now) {
     driven_.clear();
     for (const ecs::Entity entity : entities_) {
         const Player* const player = player_of(entity);
-        if (!player || !player->buffer->age()) continue;
+        if (!player) continue;
+        driven_.push_back(entity);
+        if (!player->buffer->age()) continue;
         seen_by_.peer = *sender_.owner(entity);
         write(entity, player->input);
-        driven_.push_back(entity);
     }
     for (const ecs::Entity entity : former_)
         if (world_.is_alive(entity) && world_.has(entity, component_) && !player_of(entity))

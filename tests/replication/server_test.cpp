@@ -398,6 +398,7 @@ TEST(Server, APlayerThatLeavesOwnsAndSteersNothing) {
     EXPECT_TRUE(link.world.has<Mine>(ship));
     for (const ecs::Entity entity : {ball, net}) EXPECT_TRUE(link.server.predict(leaver, entity));
     EXPECT_TRUE(link.server.predict(other, net));
+    link.run(1);
     player.client.disconnect(link.now);
     link.run(5);
     EXPECT_EQ(link.listener.last_reason, net::DisconnectReason::closed_by_peer);
