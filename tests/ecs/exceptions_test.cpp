@@ -241,6 +241,19 @@ TEST(Exceptions, WritesBeforeAThrowAreChanges) {
     fuse = 100;
     EXPECT_GT(thrown_by([&] { marked.each([](Mut<Health> health) { health->points = 2, burn(); }); }), 0);
     EXPECT_EQ(collector.changes().size(), 100u);
+
+    const Entity leader = world.spawn();
+    for (int i = 0; i < 200; ++i) world.set(world.spawn(Health{}), to<Follows>(leader), Follows{});
+    Query<Mut<Health>, Pair<Follows>> followers(world);
+    collector.clear();
+    fuse = 100;
+    EXPECT_GT(thrown_by([&] {
+                  followers.each_to<Follows>(leader, [](Mut<Health> health, const Targets<Follows>&) {
+                      health->points = 3, burn();
+                  });
+              }),
+              0);
+    EXPECT_EQ(collector.changes().size(), 100u);
 }
 
 TEST(Exceptions, TheFirstOfSeveralHooksThatThrowIsThrownWhenAllWereCalled) {
