@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::uint32_t kFirstCapacity = 8;
 
+/// By which the pairs of an archetype are sorted.
+constexpr auto key_of = [](const Archetype::Pair& pair) { return std::pair(pair.relation, pair.target); };
+
 std::uint64_t hash_of(std::span<const ComponentId> components) {
     std::uint64_t hash = components.size();
     for (const ComponentId id : components) {
@@ -90,15 +93,9 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) {
 
 /// Move-constructs a value at `to`, and destroys the one at `from`.
 inline void Column::relocate_value(std::byte* from, std::byte* to) const {
-    if (is_plain_) {
-        if (size_ <= kSmallBytes) {
-            copy_small(to, from, size_);
-        } else {
-            std::memcpy(to, from, size_);
-        }
-    } else {
-        relocate_by_type(from, to);
-    }
+    if (!is_plain_) return relocate_by_type(from, to);
+    if (size_ <= kSmallBytes) return copy_small(to, from, size_);
+    std::memcpy(to, from, size_);
 }
 
 void Column::relocate_by_type(std::byte* from, std::byte* to) const noexcept {
@@ -174,9 +171,7 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
             pairs_.push_back({pair->relation, pair->target, i});
         }
     }
-    std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
-        return a.relation != b.relation ? a.relation < b.relation : a.target < b.target;
-    });
+    std::ranges::sort(pairs_, {}, key_of);
 }
 
 Archetype::~Archetype() {
@@ -283,8 +278,7 @@ void Archetype::remove_small(const ArchetypeStep& step, Entity entity, std::uint
 }
 
 Archetype::Edge& Archetype::find_edge(ComponentId id) {
-    const auto at = std::lower_bound(edges_.begin(), edges_.end(), id,
-                                     [](const Edge& edge, ComponentId key) { return edge.id < key; });
+    const auto at = std::ranges::lower_bound(edges_, id, {}, &Edge::id);
     last_edge_ = static_cast<std::size_t>(at - edges_.begin());
     if (at == edges_.end() || at->id != id) edges_.insert(at, Edge{id});
     return edges_[last_edge_];
@@ -292,8 +286,7 @@ Archetype::Edge& Archetype::find_edge(ComponentId id) {
 
 void Archetype::cut_edges() {
     const auto forget = [](Archetype& other, ComponentId id, Archetype* Edge::*end) {
-        const auto at = std::lower_bound(other.edges_.begin(), other.edges_.end(), id,
-                                         [](const Edge& edge, ComponentId key) { return edge.id < key; });
+        const auto at = std::ranges::lower_bound(other.edges_, id, {}, &Edge::id);
         (*at).*end = nullptr;
         if (at->with == nullptr && at->without == nullptr) other.edges_.erase(at);
     };
@@ -306,19 +299,12 @@ void Archetype::cut_edges() {
 
 std::span<const Archetype::Pair> Archetype::pairs(ComponentId relation) const {
     if (pairs_.empty()) return {};
-    struct ByRelation {
-        bool operator()(const Pair& a, ComponentId b) const { return a.relation < b; }
-        bool operator()(ComponentId a, const Pair& b) const { return a < b.relation; }
-    };
-    const auto found = std::equal_range(pairs_.begin(), pairs_.end(), relation, ByRelation{});
-    return {found.first, found.second};
+    return {std::ranges::lower_bound(pairs_, relation, {}, &Pair::relation),
+            std::ranges::upper_bound(pairs_, relation, {}, &Pair::relation)};
 }
 
 Archetype::Pair& Archetype::pair(ComponentId relation, Entity target) {
-    const std::pair key(relation, target);
-    const auto at = std::lower_bound(pairs_.begin(), pairs_.end(), key, [](const Pair& a, const auto& b) {
-        return std::pair(a.relation, a.target) < b;
-    });
+    const auto at = std::ranges::lower_bound(pairs_, std::pair(relation, target), {}, key_of);
     assert(at != pairs_.end() && at->relation == relation && at->target == target);
     return *at;
 }

@@ -5,7 +5,6 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
 #include <vector>
 
@@ -68,42 +67,22 @@ public:
     /// Removes the entity from changes().
     void forget(Entity entity);
 
-    class Iterator {
-    public:
-        using value_type = Change;
-        using reference = Change;
-        using pointer = void;
-        using difference_type = std::ptrdiff_t;
-        using iterator_category = std::input_iterator_tag;
-
-        Iterator() = default;
-        Iterator(const ChangeCollector& collector, std::size_t at) : collector_(&collector), at_(at) {}
-        Change operator*() const { return collector_->change(at_); }
-        Iterator& operator++() {
-            ++at_;
-            return *this;
-        }
-        Iterator operator++(int) { return {*collector_, at_++}; }
-        bool operator==(const Iterator& other) const { return at_ == other.at_; }
-
-    private:
-        const ChangeCollector* collector_ = nullptr;
-        std::size_t at_ = 0;
-    };
+    struct Changes;
+    using Iterator = IndexIterator<Changes>;
 
     /// A view of the collected changes. It and its spans are valid until the world or the collector changes.
     struct Changes {
-        const ChangeCollector& collector;
+        const ChangeCollector* collector = nullptr;
 
-        std::size_t size() const { return collector.count_; }
+        std::size_t size() const { return collector->count_; }
         bool empty() const { return size() == 0; }
-        Change operator[](std::size_t at) const { return collector.change(at); }
-        Iterator begin() const { return {collector, 0}; }
-        Iterator end() const { return {collector, size()}; }
+        Change operator[](std::size_t at) const { return collector->change(at); }
+        Iterator begin() const { return {*this, 0}; }
+        Iterator end() const { return {*this, size()}; }
     };
 
     /// The order is unspecified, but the same in each run of the program.
-    Changes changes() const { return {*this}; }
+    Changes changes() const { return {this}; }
 
     /// The destroyed entities, in the order of their destruction.
     std::span<const Entity> destroyed() const { return destroyed_; }

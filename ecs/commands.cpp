@@ -2,16 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <new>
 
 namespace shoal::ecs::all {
-
-namespace {
-
-constexpr std::size_t kChunkBytes = 16 * 1024;
-
-}  // namespace
 
 CommandQueue::~CommandQueue() {
     while (!empty()) finish(pop());
@@ -114,7 +107,7 @@ void CommandQueue::finish(const Command& command) {
 void* CommandQueue::allocate(std::size_t size, std::size_t align) {
     for (;; ++chunk_, used_ = 0) {
         if (chunk_ == chunks_.size()) {
-            const std::size_t bytes = std::max(kChunkBytes, size + align);
+            const std::size_t bytes = std::max(std::size_t{16 * 1024}, size + align);
             chunks_.push_back({static_cast<std::byte*>(::operator new(bytes)), bytes});
         }
         const Chunk& chunk = chunks_[chunk_];

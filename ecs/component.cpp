@@ -9,19 +9,11 @@
 namespace shoal::ecs::all {
 
 void ComponentType::construct(void* to, void* from) const noexcept {
-    if (move == nullptr) {
-        std::memcpy(to, from, size);
-    } else {
-        move(to, from);
-    }
+    move == nullptr ? void(std::memcpy(to, from, size)) : move(to, from);
 }
 
 void ComponentType::construct_copy(void* to, const void* from) const noexcept {
-    if (copy == nullptr) {
-        std::memcpy(to, from, size);
-    } else {
-        copy(to, from);
-    }
+    copy == nullptr ? void(std::memcpy(to, from, size)) : copy(to, from);
 }
 
 void ComponentType::overwrite(void* to, void* from) const noexcept {
@@ -37,8 +29,6 @@ void KnownComponent::set_column(std::uint32_t archetype, Column* column) {
     }
     columns[archetype] = column;
 }
-
-KeyMap::KeyMap() : entries_(16), mask_(15) {}
 
 std::uint32_t KeyMap::find(std::uint64_t key) const {
     for (std::uint64_t i = key;; ++i) {

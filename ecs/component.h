@@ -311,7 +311,7 @@ class KeyMap {
 public:
     static constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;
 
-    KeyMap();
+    KeyMap() : entries_(16), mask_(15) {}
 
     std::uint32_t find(std::uint64_t key) const;
 

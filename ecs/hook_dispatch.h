@@ -39,11 +39,8 @@ public:
     /// Reports written values to the change hooks, now or later. Requires a Deferral, and that the component
     /// has change hooks.
     void fire_changed(const HookCall& call) {
-        if (must_wait()) {
-            queue(HookKind::change, call);
-        } else {
-            run(HookKind::change, call.column->type(), call);
-        }
+        if (must_wait()) return queue(HookKind::change, call);
+        run(HookKind::change, call.column->type(), call);
     }
 
     /// Reports an earlier event to the hooks. Skips entities that do not have the component any more. Calls

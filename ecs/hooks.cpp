@@ -13,10 +13,6 @@ void Hook::disconnect() {
     gone.drop_anchor();
 }
 
-void Hook::release() {
-    drop_anchor();
-}
-
 Hook::operator bool() const {
     return anchor_ != nullptr && anchor_->table != nullptr && anchor_->table->is_connected(list_, serial_);
 }
@@ -74,25 +70,21 @@ Hook HookTable::connect_to(std::uint32_t list, HookFunction function) {
 
 void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
     SubscriberList& subscribers = list_at(list);
-    for (std::size_t i = 0; i < subscribers.size(); ++i) {
-        if (subscribers[i].serial != serial) continue;
-        if (is_running()) {
-            subscribers[i].function.call = nullptr;
-            is_disconnected_ |= serial == running_serial_;
-            dirty_lists_.push_back(list);
-            return;
-        }
-        const HookFunction function = subscribers[i].function;
-        subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
-        if (function.destroy != nullptr) function.destroy(function.state);  // may disconnect other functions
-        return;
+    const auto at = std::ranges::find(subscribers, serial, &Subscriber::serial);
+    if (at == subscribers.end()) return;
+    if (is_running()) {
+        at->function.call = nullptr;
+        is_disconnected_ |= serial == running_serial_;
+        return dirty_lists_.push_back(list);
     }
+    const HookFunction function = at->function;
+    subscribers.erase(at);
+    if (function.destroy != nullptr) function.destroy(function.state);  // may disconnect other functions
 }
 
 bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) {
-    for (const Subscriber& subscriber : list_at(list))
-        if (subscriber.serial == serial) return subscriber.function.call != nullptr;
-    return false;
+    const auto at = std::ranges::find(list_at(list), serial, &Subscriber::serial);
+    return at != list_at(list).end() && at->function.call != nullptr;
 }
 
 /// Slow path of run(), for a list of any length.

@@ -44,7 +44,7 @@ public:
     void disconnect();
 
     /// Leaves the function connected until its world ends.
-    void release();
+    void release() { drop_anchor(); }
 
     /// Returns whether a function is connected by this handle.
     explicit operator bool() const;
@@ -201,50 +201,41 @@ HookFunction make_hook_function(Fn fn) {
                    std::is_invocable_v<Fn&, World&, What..., Removal>;
         };
         using Batch = std::span<const Entity>;
-        const auto each = [&](const auto& tell_row) {
-            for (std::size_t i = 0; i < event.entities.size() && !is_disconnected; ++i)
-                tell_row(i, event.entities[i]);
-        };
         const auto dispatch = [&]<class... Target>(const Target&... target) {
-            if constexpr (std::is_void_v<T>) {
-                const auto* values = static_cast<const std::byte*>(event.values);
-                if constexpr (accepts.template operator()<Entity, Target..., const void*>()) {
-                    each([&](std::size_t i, Entity entity) {
-                        tell(entity, target...,
-                             static_cast<const void*>(values + i * event.column->type().size));
-                    });
-                } else {
-                    static_assert(accepts.template operator()<Batch, Target..., const void*>(),
-                                  "a hook takes (World&, Entity, const T&), or spans of entities and values");
-                    tell(event.entities, target..., event.values);
+            constexpr bool is_void = std::is_void_v<T>, is_tag = !is_void && std::is_empty_v<T>;
+            using One = std::conditional_t<is_void, const void*, std::add_lvalue_reference_t<const T>>;
+            using All = std::conditional_t<is_void, const void*, std::span<const T>>;
+            constexpr auto accepts_values = [accepts]<class Who, class Values> {
+                if constexpr (is_tag) return accepts.template operator()<Who, Target...>();
+                return accepts.template operator()<Who, Target..., Values>();
+            };
+            constexpr bool by_entity = accepts_values.template operator()<Entity, One>();
+            static_assert(by_entity || accepts_values.template operator()<Batch, All>(),
+                          "a hook takes (World&, Entity, const T&), or spans of entities and values");
+            if constexpr (by_entity) {
+                for (std::size_t i = 0; i < event.entities.size() && !is_disconnected; ++i) {
+                    if constexpr (is_tag) {
+                        tell(event.entities[i], target...);
+                    } else if constexpr (is_void) {
+                        const auto* bytes = static_cast<const std::byte*>(event.values);
+                        const void* const value = bytes + i * event.column->type().size;
+                        tell(event.entities[i], target..., value);
+                    } else {
+                        tell(event.entities[i], target..., static_cast<const T*>(event.values)[i]);
+                    }
                 }
-            } else if constexpr (std::is_empty_v<T>) {
-                if constexpr (accepts.template operator()<Entity, Target...>()) {
-                    each([&](std::size_t, Entity entity) { tell(entity, target...); });
-                } else {
-                    static_assert(accepts.template operator()<Batch, Target...>(),
-                                  "a hook takes (World&, Entity, const T&), or spans of entities and values");
-                    tell(event.entities, target...);
-                }
+            } else if constexpr (is_tag) {
+                tell(event.entities, target...);
+            } else if constexpr (is_void) {
+                tell(event.entities, target..., event.values);
             } else {
-                const auto* values = static_cast<const T*>(event.values);
-                if constexpr (accepts.template operator()<Entity, Target..., const T&>()) {
-                    each([&](std::size_t i, Entity entity) { tell(entity, target..., values[i]); });
-                } else {
-                    static_assert(accepts.template operator()<Batch, Target..., std::span<const T>>(),
-                                  "a hook takes (World&, Entity, const T&), or spans of entities and values");
-                    tell(event.entities, target..., std::span<const T>(values, event.entities.size()));
-                }
+                tell(event.entities, target...,
+                     All(static_cast<const T*>(event.values), event.entities.size()));
             }
         };
-        if constexpr (!std::is_void_v<T>) {
-            if constexpr (Relation<T>) {
-                dispatch(event.column->target());
-            } else {
-                dispatch();
-            }
-        } else if constexpr (accepts.template operator()<Entity, Entity, const void*>() ||
-                             accepts.template operator()<Batch, Entity, const void*>()) {
+        constexpr bool takes_target = accepts.template operator()<Entity, Entity, const void*>() ||
+                                      accepts.template operator()<Batch, Entity, const void*>();
+        if constexpr (Relation<T> || (std::is_void_v<T> && takes_target)) {
             dispatch(event.column->target());
         } else {
             dispatch();

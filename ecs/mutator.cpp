@@ -121,14 +121,10 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
         Column& column = *to.find(ids[i]);
         column.wrote(row, world_.tick());
         if (type.is_tag()) continue;
-        if (is_new) {
-            type.construct(column.at(row), given.values[i]);
-        } else {
-            type.overwrite(column.at(row), given.values[i]);
-        }
+        is_new ? type.construct(column.at(row), given.values[i])
+               : type.overwrite(column.at(row), given.values[i]);
     }
-    for (std::uint32_t column = 0; column < to.column_count(); ++column) {
-        const Column& written = to.column(column);
+    for (const Column& written : to.columns()) {
         if (!contains(ids, written.id())) continue;
         if (!from.has(written.id())) {
             hooks_.fire(world_, HookKind::add, to, written, row, 1);
@@ -156,17 +152,6 @@ inline void Mutator::fire_remove(Entity entity, const Column& column, std::uint3
     removing_ = {};
 }
 
-void Mutator::remove(Entity entity, ComponentId id) {
-    const EntityTable::Place place = entities_.place(entity);
-    if (!archetypes_.cell(place, id)) return;
-    if (!id.is_pair()) return remove(entity, place, components_[id]);
-    const World::Deferral deferral(world_);
-    Archetype& from = archetypes_[place.archetype];
-    fire_removes(from, place.row, {&id, 1});
-    move_row(entity, place.row, from, archetypes_.after(from, {&id, 1}, {}));
-    archetypes_.free_if_rare(from);
-}
-
 void Mutator::remove(Entity entity, EntityTable::Place place, const KnownComponent& component) {
     const World::Deferral deferral(world_);
     if (component.has_hook(HookKind::remove))
@@ -180,11 +165,11 @@ void Mutator::remove(Entity entity, EntityTable::Place place, const KnownCompone
 }
 
 void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
-    if (ids.size() == 1) return remove(entity, ids[0]);
     const EntityTable::Place place = entities_.place(entity);
-    Archetype& from = archetypes_[place.archetype];
-    const auto has_it = [&](ComponentId id) { return from.has(id); };
+    const auto has_it = [&](ComponentId id) { return static_cast<bool>(archetypes_.cell(place, id)); };
     if (std::none_of(ids.begin(), ids.end(), has_it)) return;
+    if (ids.size() == 1 && !ids[0].is_pair()) return remove(entity, place, components_[ids[0]]);
+    Archetype& from = archetypes_[place.archetype];
     const World::Deferral deferral(world_);
     fire_removes(from, place.row, ids);
     move_row(entity, place.row, from, archetypes_.after(from, ids, {}));
@@ -198,7 +183,7 @@ void Mutator::report_destruction(Entity entity) {
     if (components_.pairs().is_target(entity))
         for (const ComponentId pair : components_.pairs().of_target(entity))
             for (const Entity source : archetypes_.entities_with(pair))
-                if (source != entity) remove(source, pair);
+                if (source != entity) remove(source, {&pair, 1});
     const EntityTable::Place place = entities_.place(entity);
     const Archetype& archetype = archetypes_[place.archetype];
     for (const Column& column : archetype.columns())

@@ -58,7 +58,6 @@ public:
 
     /// Removes components. Ids of components that the entity lacks are ignored.
     void remove(Entity entity, std::span<const ComponentId> ids);
-    void remove(Entity entity, ComponentId id);
     /// Removes one component. Requires that the entity has it. Not for pairs.
     void remove(Entity entity, EntityTable::Place place, const KnownComponent& component);
     /// Fast path of remove(), see add_fast().

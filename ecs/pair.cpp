@@ -39,16 +39,12 @@ std::vector<ComponentId> PairTable::of_target(Entity target) const {
 
 std::vector<ComponentId> PairTable::mark_dead(Entity target) {
     std::vector<ComponentId> ids = of_target(target);
-    std::uint32_t slot = first_of(target);
-    if (slot == kNone) return ids;
-    first_of_target_[target.index] = kNone;
-    while (slot != kNone) {
-        dead_.push_back(slot);
-        ++dead_count_;
-        const std::uint32_t next = pairs_[slot].next;
-        pairs_[slot].next = kDead;
-        slot = next;
+    if (!ids.empty()) first_of_target_[target.index] = kNone;
+    for (const ComponentId id : ids) {
+        dead_.push_back(slot_of(id));
+        pairs_[slot_of(id)].next = kDead;
     }
+    dead_count_ = dead_.size();
     return ids;
 }
 

@@ -1,20 +1,17 @@
 #include "query.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 
 namespace shoal::ecs::all {
 
 namespace {
 
-bool writes(QueryCore::Use use) {
-    using Use = QueryCore::Use;
+bool writes(Use use) {
     return use == Use::write || use == Use::write_some || use == Use::optional_write;
 }
 
-bool is_required(QueryCore::Use use) {
-    using Use = QueryCore::Use;
+bool is_required(Use use) {
     return use != Use::without && use != Use::optional_read && use != Use::optional_write;
 }
 
@@ -24,8 +21,7 @@ QueryCore::QueryCore(World& world, std::span<const Term> terms, bool is_const)
     : world_(world), is_const_(is_const), terms_(terms.begin(), terms.end()) {
     for (std::uint32_t term = 0; term < terms_.size(); ++term)
         if (writes(terms_[term].use)) writes_.push_back(term);
-    std::sort(writes_.begin(), writes_.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return terms_[a].id < terms_[b].id; });
+    std::ranges::sort(writes_, {}, [&](std::uint32_t term) { return terms_[term].id; });
 }
 
 bool QueryCore::is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const {
@@ -74,9 +70,7 @@ void QueryCore::forget_freed() {
 }
 
 std::size_t QueryCore::find(const Archetype& archetype) const {
-    const auto at =
-        std::lower_bound(matches_.begin(), matches_.end(), archetype.serial(),
-                         [](const Known& known, std::uint64_t serial) { return known.serial < serial; });
+    const auto at = std::ranges::lower_bound(matches_, archetype.serial(), {}, &Known::serial);
     const bool is_there = at != matches_.end() && at->serial == archetype.serial();
     return is_there ? static_cast<std::size_t>(at - matches_.begin()) : matches_.size();
 }
@@ -84,7 +78,8 @@ std::size_t QueryCore::find(const Archetype& archetype) const {
 std::span<Archetype* const> QueryCore::archetypes_of(std::size_t term, Entity target) const {
     const PairTable& pairs = world_.components_.pairs();
     const PairTable::Pair* pair = pairs.find(pairs.find(terms_[term].id, target));
-    return pair != nullptr ? std::span<Archetype* const>(pair->archetypes) : std::span<Archetype* const>{};
+    if (pair == nullptr) return {};
+    return pair->archetypes;
 }
 
 void QueryCore::destroy_all() {

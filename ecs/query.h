@@ -341,9 +341,8 @@ private:
         return count;
     }
 
-    /// The rows that are being visited: one block, or all rows of a match. Reports them if the function
-    /// throws. There is one for the whole loop: one for each block is 30 % slower if archetypes have a few
-    /// rows.
+    /// The rows that are being visited: one block, or all rows of a match; reported if the function throws.
+    /// One for each block instead of one for each loop is 30 % slower if archetypes have a few rows.
     struct Visit {
         explicit Visit(Query& its_query) : query(its_query) {}
         ~Visit() {

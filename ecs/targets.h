@@ -4,12 +4,39 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "archetype.h"
 
 namespace shoal::ecs::all {
+
+/// Goes through a small range that has an operator[].
+template <class Range>
+class IndexIterator {
+public:
+    using value_type = std::remove_cvref_t<decltype(std::declval<const Range&>()[0])>;
+    using reference = value_type;
+    using pointer = void;
+    using difference_type = std::ptrdiff_t;
+    using iterator_category = std::input_iterator_tag;
+
+    IndexIterator() = default;
+    IndexIterator(const Range& range, std::size_t at) : range_(range), at_(at) {}
+    value_type operator*() const { return range_[at_]; }
+    IndexIterator& operator++() {
+        ++at_;
+        return *this;
+    }
+    IndexIterator operator++(int) { return {range_, at_++}; }
+    bool operator==(const IndexIterator& other) const { return at_ == other.at_; }
+
+private:
+    Range range_;
+    std::size_t at_ = 0;
+};
 
 /// The targets that one source has of relation R, sorted, with the values of their pairs. Valid until the
 /// next structural change.
@@ -41,26 +68,9 @@ public:
         return value(0);
     }
 
-    class Iterator {
-    public:
-        using value_type = Entity;
-        using difference_type = std::ptrdiff_t;
-
-        Iterator() = default;
-        explicit Iterator(Pairs::iterator at) : at_(at) {}
-        Entity operator*() const { return at_->target; }
-        Iterator& operator++() {
-            ++at_;
-            return *this;
-        }
-        Iterator operator++(int) { return Iterator(at_++); }
-        bool operator==(const Iterator& other) const { return at_ == other.at_; }
-
-    private:
-        Pairs::iterator at_;
-    };
-    Iterator begin() const { return Iterator(pairs_.begin()); }
-    Iterator end() const { return Iterator(pairs_.end()); }
+    using Iterator = IndexIterator<Targets>;
+    Iterator begin() const { return {*this, 0}; }
+    Iterator end() const { return {*this, size()}; }
 
 private:
     Pairs pairs_;

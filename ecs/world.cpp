@@ -65,42 +65,29 @@ ComponentId World::register_component(const ComponentType& type) {
 
 Entity World::spawn_bare() {
     const Entity entity = entities_.take();
-    if (locks_ != 0) {
-        commands_.push(CommandQueue::Kind::spawn, entity, {}, {});
-    } else {
-        mutator_.append(entity, archetypes_[0], tick_);
-    }
+    locks_ != 0 ? commands_.push(CommandQueue::Kind::spawn, entity, {}, {})
+                : void(mutator_.append(entity, archetypes_[0], tick_));
     return entity;
 }
 
 Entity World::spawn(std::span<const ComponentId> ids, std::span<void* const> values) {
     if (!require_values({}, "spawn", ids, values)) return {};
     const Entity entity = entities_.take();
-    if (locks_ != 0) {
-        commands_.push(CommandQueue::Kind::spawn, entity, ids, values);
-    } else {
-        mutator_.spawn(entity, ids, values);
-    }
+    locks_ != 0 ? commands_.push(CommandQueue::Kind::spawn, entity, ids, values)
+                : mutator_.spawn(entity, ids, values);
     return entity;
 }
 
 void World::destroy(Entity entity) {
     const EntityTable::Place place = entities_.place(entity);
-    if (locks_ == 0 && place.has_row()) {
-        mutator_.destroy(entity, place);
-    } else if (is_alive(entity)) {
-        commands_.push(CommandQueue::Kind::destroy, entity, {}, {});
-    } else {
-        commands_.drop();
-    }
+    if (locks_ == 0 && place.has_row()) return mutator_.destroy(entity, place);
+    if (!is_alive(entity)) return commands_.drop();
+    commands_.push(CommandQueue::Kind::destroy, entity, {}, {});
 }
 
 void World::destroy_all(std::span<const Entity> entities) {
-    if (locks_ != 0) {
-        commands_.push_entities(CommandQueue::Kind::destroy_all, entities, {});
-    } else {
-        mutator_.destroy_all(entities);
-    }
+    if (locks_ == 0) return mutator_.destroy_all(entities);
+    commands_.push_entities(CommandQueue::Kind::destroy_all, entities, {});
 }
 
 void World::clear() {
@@ -192,13 +179,11 @@ void World::set_slow(Entity entity, const EntityTable::Place* place, const Known
 void World::set_any(Entity entity, const KnownComponent& component, void* value) {
     const EntityTable::Place place = entities_.place(entity);
     Column* const column = component.column(place.archetype);
-    if (column == nullptr && locks_ == 0 && place.has_row()) {
-        mutator_.add(entity, place, component, value);
-    } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
-        overwrite(entity, {column, place.row}, value);
-    } else {
-        set(entity, {&component.id, 1}, {&value, 1});
-    }
+    if (column == nullptr && locks_ == 0 && place.has_row())
+        return mutator_.add(entity, place, component, value);
+    if (column != nullptr && column->has_values() && may_write_at_once(entity))
+        return overwrite(entity, {column, place.row}, value);
+    set(entity, {&component.id, 1}, {&value, 1});
 }
 
 void World::overwrite(Entity entity, const Cell& cell, void* value) {
@@ -211,23 +196,17 @@ void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void*
     if (!require_alive(entity, "set", ids.empty() ? ComponentId{} : ids[0])) return;
     if (!require_values(entity, "set", ids, values)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
-    if (may_write_at_once(entity) && (locks_ == 0 || std::all_of(ids.begin(), ids.end(), has_it))) {
-        mutator_.set(entity, ids, values);
-    } else {
-        commands_.push(CommandQueue::Kind::set, entity, ids, values);
-    }
+    if (may_write_at_once(entity) && (locks_ == 0 || std::all_of(ids.begin(), ids.end(), has_it)))
+        return mutator_.set(entity, ids, values);
+    commands_.push(CommandQueue::Kind::set, entity, ids, values);
 }
 
 void World::add(Entity entity, ComponentId id, void* value) {
     if (!require_alive(entity, "add", id) || !require_values(entity, "add", {&id, 1}, {&value, 1})) return;
     if (may_write_at_once(entity) && has(entity, id)) return;
-    if (locks_ != 0) {
-        commands_.push(CommandQueue::Kind::add, entity, {&id, 1}, {&value, 1});
-    } else if (id.is_pair()) {
-        mutator_.set(entity, {&id, 1}, {&value, 1});
-    } else {
-        mutator_.add(entity, entities_.place(entity), components_[id], value);
-    }
+    if (locks_ != 0) return commands_.push(CommandQueue::Kind::add, entity, {&id, 1}, {&value, 1});
+    if (id.is_pair()) return mutator_.set(entity, {&id, 1}, {&value, 1});
+    mutator_.add(entity, entities_.place(entity), components_[id], value);
 }
 
 /// Adds one component if the entity lacks it. Not for pairs.
@@ -247,15 +226,12 @@ void World::remove(Entity entity, const KnownComponent& component) {
 }
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
-    if (ids.size() == 1 && locks_ == 0 && is_alive(entity)) return mutator_.remove(entity, ids[0]);
+    if (ids.size() == 1 && locks_ == 0 && is_alive(entity)) return mutator_.remove(entity, ids);
     if (!require_alive(entity, "remove", ids.empty() ? ComponentId{} : ids[0])) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
     if (may_write_at_once(entity) && std::none_of(ids.begin(), ids.end(), has_it)) return;
-    if (locks_ != 0) {
-        commands_.push(CommandQueue::Kind::remove, entity, ids, {});
-    } else {
-        mutator_.remove(entity, ids);
-    }
+    if (locks_ == 0) return mutator_.remove(entity, ids);
+    commands_.push(CommandQueue::Kind::remove, entity, ids, {});
 }
 
 ComponentId World::pair_id(ComponentId relation, Entity target) {
@@ -406,27 +382,19 @@ void World::apply(const CommandQueue::Command& command) {
         return hooks_.delay(*this, command.kind == Kind::delay_begins);
     if (command.kind == Kind::thrown) return;
     if (command.kind == Kind::destroy_all) return mutator_.destroy_all(command.entities);
-    if (!is_alive(command.entity)) {
-        commands_.drop();
-        return;
-    }
+    if (!is_alive(command.entity)) return commands_.drop();
     switch (command.kind) {
         case Kind::spawn:
-            mutator_.spawn(command.entity, command.components, command.values);
-            break;
-        case Kind::set:
-            mutator_.set(command.entity, command.components, command.values);
-            break;
+            return mutator_.spawn(command.entity, command.components, command.values);
         case Kind::add:
-            if (!has(command.entity, command.components[0]))
-                mutator_.set(command.entity, command.components, command.values);
-            break;
+            if (has(command.entity, command.components[0])) return;
+            [[fallthrough]];
+        case Kind::set:
+            return mutator_.set(command.entity, command.components, command.values);
         case Kind::remove:
-            mutator_.remove(command.entity, command.components);
-            break;
+            return mutator_.remove(command.entity, command.components);
         case Kind::destroy:
-            mutator_.destroy_all({&command.entity, 1});
-            break;
+            return mutator_.destroy_all({&command.entity, 1});
         default:  // events of added values wait in HookDispatch
             assert(false);
     }
@@ -434,9 +402,7 @@ void World::apply(const CommandQueue::Command& command) {
 
 /// Checks an archetype: its pairs, rows and columns.
 bool World::is_consistent(const Archetype& archetype) const {
-    if (archetypes_.at(archetype.index()) != &archetype ||
-        archetypes_.find(archetype.components()) != &archetype)
-        return false;
+    if (archetypes_.find(archetype.components()) != &archetype) return false;
     for (const Archetype::Pair& pair : archetype.pairs()) {
         const ComponentId id = archetype.components()[pair.column];
         const PairTable::Pair* known = components_.pairs().find(id);
@@ -450,13 +416,12 @@ bool World::is_consistent(const Archetype& archetype) const {
     }
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column) {
         const ComponentId id = archetype.components()[column];
-        if (archetype.column(column).id() != id || archetype.find(id) != &archetype.column(column))
-            return false;
-        if (!id.is_pair() && components_[id].column(archetype.index()) != &archetype.column(column))
-            return false;
+        const Column& here = archetype.column(column);
+        if (here.id() != id || archetype.find(id) != &here) return false;
+        if (!id.is_pair() && components_[id].column(archetype.index()) != &here) return false;
         if (column != 0 && !(archetype.components()[column - 1] < id)) return false;
         for (std::uint32_t block = 0; block * kBlockRows < archetype.size(); ++block)
-            if (archetype.stamp(archetype.column(column), block) > tick_) return false;
+            if (archetype.stamp(here, block) > tick_) return false;
     }
     return true;
 }
@@ -465,10 +430,10 @@ bool World::is_consistent(const Archetype& archetype) const {
 bool World::is_consistent(const KnownComponent& component) const {
     const ArchetypeStep& step = component.last_step;
     if (step.with == nullptr) return true;
-    if (archetypes_.at(step.index_with) != step.with) return false;
-    if (archetypes_.at(step.index_without) != step.without) return false;
-    if (step.without->column_count() + 1 != step.with->column_count()) return false;
-    return !step.without->has(component.id) && step.with->find(component.id) == step.column;
+    return archetypes_.at(step.index_with) == step.with &&
+           archetypes_.at(step.index_without) == step.without &&
+           step.without->column_count() + 1 == step.with->column_count() &&
+           !step.without->has(component.id) && step.with->find(component.id) == step.column;
 }
 
 bool World::is_consistent() const {

@@ -1,7 +1,6 @@
 #pragma once
 // The world: entities, their components, and hooks that are called for every change.
 
-#include <cassert>
 #include <concepts>
 #include <cstdint>
 #include <exception>

@@ -2,7 +2,6 @@
 // The ranges and the write access that functions of the world return, and the bodies of its templates.
 // Included by world.h.
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <new>

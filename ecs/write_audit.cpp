@@ -4,12 +4,8 @@
 
 namespace shoal::ecs::all {
 
-/// FNV-1a with 64 bits; source: see hash_name().
 std::uint64_t WriteAudit::hash_bytes(const void* value, std::size_t size) {
-    std::uint64_t hash = 0xCBF2'9CE4'8422'2325;
-    const auto* bytes = static_cast<const unsigned char*>(value);
-    for (std::size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x0000'0100'0000'01B3;
-    return hash;
+    return hash_name({static_cast<const char*>(value), size});
 }
 
 void WriteAudit::watch(ComponentId id, Hash hash) {
@@ -33,8 +29,8 @@ std::vector<WriteAudit::Missed> WriteAudit::compare() {
 
 void WriteAudit::compare(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed) {
     std::vector<const Column*> columns;  // several, if the entities have several pairs of a relation
-    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        if (archetype.column(column).hook_id() == watched.id) columns.push_back(&archetype.column(column));
+    for (const Column& column : archetype.columns())
+        if (column.hook_id() == watched.id) columns.push_back(&column);
     if (columns.empty() || columns[0]->type().is_tag()) return;
     for (std::uint32_t row = 0; row < archetype.size(); ++row) {
         const Entity entity = archetype.entities()[row];
