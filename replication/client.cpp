@@ -56,6 +56,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     actions_.set_sight(&presentation_);
     actions_.on_spawned([this](ecs::Entity entity) { return predictor_.add_pending(entity); });
     uplink_.set(Section::owned_state, &owned_);
+    receiver_.set_named([this](std::vector<NetId>& net_ids) { queue_.append_named(net_ids); });
 }
 
 void Client::connect(const net::Servers& servers) {
@@ -161,7 +162,7 @@ void Client::update(net::Time now) {
     now_ = now;
     if (target_) start_connecting(now);
     endpoint_.update(now);
-    bool is_correct = actions_.take_answers();
+    const bool is_correct = actions_.take_answers();
     presentation_.apply(now);
     predictor_.update(now, stats().rtt, stats().jitter);
     state_lag();
@@ -170,9 +171,11 @@ void Client::update(net::Time now) {
     // An action counts for the next tick of this client.
     const Tick now_at = predictor_.tick().value_or(receiver_.newest_tick().value_or(0));
     actions_.set_player(phase() == Phase::playing, player(), now_at + 1);
-    queue_.deliver(now);
+    actions_.end_accepted();
     const std::optional<RenderTime> time = presentation_.time();
-    is_correct = actions_.update(now, time ? std::optional(time->tick) : std::nullopt) && is_correct;
+    queue_.deliver(now, time ? std::optional(time->tick) : std::nullopt);
+    receiver_.end_kept();
+    actions_.run_waiting();
     if (!is_correct)
         endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,
                              "malformed message about actions", now);
@@ -242,7 +245,6 @@ void Client::on_connected(net::PeerId) {
 
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
     queue_.deliver_all();
-    actions_.fire_all();
     is_resuming_ = awaits_resumed_ = false;
     if (is_seat_gone(reason) && !to_use_) ticket_.reset();
     failure_ = net::describe(reason);
@@ -269,6 +271,12 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed)) {
         if (!queue_.add(message.subspan(1), channel))
             endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);
+        return;
+    }
+    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::action_event)) {
+        if (!queue_.add_event(message))
+            endpoint_.disconnect(peer, net::DisconnectReason::protocol_error,
+                                 "malformed message about actions", now_);
         return;
     }
     actions_.receive(message);

@@ -298,7 +298,7 @@ private:
     std::vector<std::byte> message_;
     net::Time now_{0};  // argument of the last update()
     TypedMessages typed_;
-    MessageQueue queue_{typed_, receiver_};
+    MessageQueue queue_{typed_, receiver_, &actions_};
     bool ready_at_once_;
     enum class Ready : std::uint8_t { no, to_send, sent } ready_ = Ready::no;
     std::optional<NetId> player_;  // net id of the player's entity; 0: no entity; empty: still joining

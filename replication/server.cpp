@@ -73,6 +73,7 @@ Tick Server::tick(net::Time now) {
     step(now);
     actions_.finish();
     sender_.update(next_tick_);
+    tell_ended();
     owned_.ask();
     report_too_large();
     host_.flush(now);
@@ -180,8 +181,48 @@ void Server::set_groups(net::PeerId peer, ViewClasses groups) {
 
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
     const net::SendResult result = host_.send_message(connection(player), how, message_);
+    const TypedMessages::Message& written = typed_.written();
+    if (net::is_queued(result)) note_named(player, typed_.types()[written.type], written.words, 0);
     typed_.stats().not_queued += !net::is_queued(result);
     return result;
+}
+
+/// Call it for each message or event that a client gets. Makes the client get the state that the type asks
+/// for, and learn of the end of the entities that the message names.
+void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<const std::uint32_t> words,
+                        NetId also) {
+    Player* const player = players_.find(id);
+    if (!player || !player->connection) return;
+    const auto note = [&](NetId net_id) {
+        const ecs::Entity entity = sender_.entity(net_id);
+        if (!entity) return;
+        if (type.has_state) sender_.send_now(player->peer, entity);
+        if (sender_.has_acknowledged(player->peer, entity)) return;
+        const auto place = std::lower_bound(player->named.begin(), player->named.end(), net_id);
+        if (place == player->named.end() || *place != net_id) player->named.insert(place, net_id);
+    };
+    if (also != 0) note(also);
+    if (!type.layout.has_references()) return;
+    const std::uint32_t* const lanes = words.data();
+    type.layout.for_each_reference(lanes, lanes + type.layout.lanes().size(), note);
+}
+
+/// Tells the clients which of the entities that messages named have ended. A client that never got a record
+/// of such an entity would wait for it.
+void Server::tell_ended() {
+    std::vector<NetId> ended;
+    players_.for_each([&](Player& player) {
+        if (player.named.empty()) return;
+        ended.clear();
+        std::erase_if(player.named, [&](NetId net_id) {
+            const ecs::Entity entity = sender_.entity(net_id);
+            if (!entity) ended.push_back(net_id);
+            return !entity || sender_.has_acknowledged(player.peer, entity);
+        });
+        if (ended.empty() || net::is_queued(send_reliable(player.id, write_gone(ended)))) return;
+        player.named.insert(player.named.end(), ended.begin(), ended.end());  // the queue is full
+        std::sort(player.named.begin(), player.named.end());
+    });
 }
 
 std::size_t Server::send_typed(ViewClasses groups, const net::Delivery& how) {
@@ -262,6 +303,7 @@ void Server::go_away(PlayerId id) {
     const bool has_played = player->seat.phase() == Phase::playing;
     player->seat.go_away(now_);
     player->intake = {};
+    player->named.clear();
     sender_.suspend_peer(player->peer);
     actions_.set_away(id);
     if (away_ && has_played) away_(id);
@@ -426,8 +468,12 @@ void Server::send_now(PlayerId id, std::span<const ecs::Entity> entities) {
         if (player && world_.is_alive(entity)) sender_.send_now(player->peer, entity);
 }
 
+/// Events are one stream with the game's messages with the default key.
 net::SendResult Server::send_reliable(net::PeerId player, std::span<const std::byte> message) {
-    return host_.send_message(connection(player), net::ordered_by(kActionKey), message);
+    const bool is_event = message[0] == static_cast<std::byte>(MessageKind::action_event);
+    return host_.send_message(connection(player),
+                              is_event ? net::Delivery(net::Channel::reliable) : net::ordered_by(kActionKey),
+                              message);
 }
 
 void Server::disconnect_player(net::PeerId player, std::string_view why) {

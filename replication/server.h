@@ -342,6 +342,8 @@ private:
 
     [[nodiscard]] net::SendResult send_reliable(net::PeerId player,
                                                 std::span<const std::byte> message) override;
+    void note_named(net::PeerId player, const SchemaStruct& type, std::span<const std::uint32_t> words,
+                    NetId also) override;
     void disconnect_player(net::PeerId player, std::string_view why) override;
     void give_entity(net::PeerId player, ecs::Entity entity) override { give(player, entity); }
     ecs::Entity player_entity(net::PeerId player) const override { return this->player(player); }
@@ -349,7 +351,7 @@ private:
     template <class T>
     void write_typed(const T& message, const net::Delivery& how) {
         message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(stream_of(how))};
-        typed_.write(message, message_);
+        typed_.write(message, message_, next_tick_);
     }
     net::SendResult send_typed(PlayerId player, const net::Delivery& how);
     std::size_t send_typed(ViewClasses groups, const net::Delivery& how);
@@ -360,6 +362,7 @@ private:
     void advance_joins();
     void advance_join(Player& player);
     void finish_join(PlayerId player);
+    void tell_ended();
     void step(net::Time now);
     void report_too_large();
     template <class Tag>

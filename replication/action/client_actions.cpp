@@ -12,8 +12,6 @@ namespace {
 // Most entities in answered_. They are kept because the full record of a pending entity, or the message
 // `pending_gone`, may arrive after the action's result.
 constexpr std::size_t kMostAnswered = 1024;
-constexpr std::size_t kMostEvents = 4096;
-constexpr std::size_t kMostEventWords = 64 * 1024;  // 256 kB, as ServerActions::kMaxUnsentBytes
 
 ActionStream stream_of(const SchemaStruct& type) {
     return type.is_independent ? ActionStream::independent : ActionStream::ordered;
@@ -188,19 +186,8 @@ void ClientActions::run_waiting() {
 void ClientActions::receive(std::span<const std::byte> message) {
     if (message.empty()) return;
     const auto kind = static_cast<MessageKind>(message[0]);
-    if (kind == MessageKind::action_event) {
-        ActionEvent event;
-        if (!read_event(schema_, message, event)) {
-            is_broken_ = true;
-        } else {
-            const std::size_t words = event.words.size();
-            if (events_.size() >= kMostEvents || event_words_ + words > kMostEventWords) fire_all();
-            event_words_ += words;
-            events_.push_back({std::move(event), {}});
-        }
-    } else if (kind == MessageKind::action_results || kind == MessageKind::pending_gone) {
+    if (kind == MessageKind::action_results || kind == MessageKind::pending_gone)
         answers_.emplace_back(message.begin(), message.end());
-    }
 }
 
 bool ClientActions::take_answers() {
@@ -210,36 +197,10 @@ bool ClientActions::take_answers() {
     return !is_broken_;
 }
 
-bool ClientActions::update(net::Time now, std::optional<Tick> render_tick) {
-    overlay_.end_accepted();
-    for (Event& event : events_) event.wait.begin(now);
-    while (!events_.empty()) {
-        const Event& first = events_.front();
-        const bool is_early = render_tick && is_newer(first.event.tick, *render_tick);
-        if ((is_early || awaits_entity(first.event)) && !first.wait.is_over(now)) break;
-        fire_first();
-    }
-    run_waiting();
-    return !is_broken_;
-}
-
-void ClientActions::fire_all() {
-    while (!events_.empty()) fire_first();
-}
-
-void ClientActions::fire_first() {
-    const ActionEvent event = std::move(events_.front().event);
-    events_.pop_front();
-    event_words_ -= event.words.size();
-    const bool is_late = awaits_entity(event);
+void ClientActions::fire(const ActionEvent& event, std::span<const std::uint32_t> words, bool is_late) {
     StructValue value(type(event.type));
-    codec_.restore(type(event.type), event.words, value.get());
+    codec_.restore(type(event.type), words, value.get());
     fire(event.type, value.get(), {receiver_.entity(event.player), event.who, false, event.tick, is_late});
-}
-
-bool ClientActions::awaits_entity(const ActionEvent& event) const {
-    return (event.player != 0 && receiver_.may_appear(event.player)) ||
-           replication::awaits_entity(receiver_, type(event.type).layout, event.words);
 }
 
 bool ClientActions::use_results(std::span<const std::byte> message) {
@@ -285,9 +246,11 @@ void ClientActions::end_pending(PendingId id, NetId net_id) {
 bool ClientActions::use_gone(std::span<const std::byte> message) {
     const std::optional<std::vector<PendingId>> ids = read_gone(message);
     if (!ids) return false;
-    for (const PendingId id : *ids)
+    for (const std::uint32_t id : *ids) {
+        if (!is_pending(id)) receiver_.note_ended(id);
         for (const Answered& answered : answered_)
             if (answered.id == id) destroy_unless_replica(answered.entity);
+    }
     return true;
 }
 
@@ -357,8 +320,6 @@ void ClientActions::reset() {
     answered_.clear();
     waiting_.clear();
     answers_.clear();
-    events_.clear();
-    event_words_ = 0;
     is_broken_ = is_playing_ = false;
 }
 

@@ -2,7 +2,6 @@
 // The actions of a client: does them at once, sends them to the server, and undoes what the server rejects.
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "../../ecs/change_collector.h"
-#include "../message/entity_wait.h"
 #include "../play/struct_codec.h"
 #include "../receive/receiver.h"
 #include "action.h"
@@ -81,21 +79,23 @@ public:
     /// Ends an action, after its mutation has run: sends it to the server, or undoes it if it failed.
     void end(const void* action);
 
-    /// Keeps a message of the server about actions, until take_answers() or update() uses it. Ignores other
-    /// messages. If 4,096 events wait, or events with 256 kB of arguments, their handlers are called first.
+    /// Keeps an answer of the server, until take_answers() uses it. Ignores other messages.
     void receive(std::span<const std::byte> message);
     /// Handles the server's answers. Call it before the receiver's apply(). Returns false if an answer is
     /// malformed: end the connection.
     [[nodiscard]] bool take_answers();
-    /// Ends the overlay of accepted actions, calls the handlers for actions of other players, and does the
-    /// waiting actions of this client. Call it after the receiver's apply(). `render_tick`: the tick as of
-    /// which apply() showed the world; empty: its newest state. An event of another player's action waits
-    /// until the render tick reaches the tick of the action and the entities that the action names are
-    /// there, but at most 500 ms. Later events wait behind it. Returns false if a message is malformed: end
-    /// the connection.
-    [[nodiscard]] bool update(net::Time now, std::optional<Tick> render_tick);
-    /// Calls the handlers for all events that wait, at once.
-    void fire_all();
+    /// Ends the overlay of accepted actions. Call it after the receiver's apply().
+    void end_accepted() { overlay_.end_accepted(); }
+    /// Does the waiting actions of this client. Call it after end_accepted() and the handlers of events.
+    void run_waiting();
+
+    /// Reads a message with an event. Returns false if it is no event, or malformed.
+    bool read(std::span<const std::byte> message, ActionEvent& event) const {
+        return read_event(schema_, message, event);
+    }
+    /// Calls the handlers for an event. `words`: its arguments.
+    void fire(const ActionEvent& event, std::span<const std::uint32_t> words, bool is_late);
+    const std::vector<SchemaStruct>& types() const { return schema_.structs(StructKind::action); }
 
     /// Calls the validator with this client's world. Returns the reason against the action; empty: allowed.
     std::string why_not(std::size_t type, const void* action) const;
@@ -147,11 +147,8 @@ private:
 
     const SchemaStruct& type(std::size_t number) const { return schema_.structs(StructKind::action)[number]; }
     void start(std::size_t type);
-    void run_waiting();
     bool use_results(std::span<const std::byte> message);
     bool use_gone(std::span<const std::byte> message);
-    bool awaits_entity(const ActionEvent& event) const;
-    void fire_first();
     void undo_pending();
     void destroy_unless_replica(ecs::Entity entity);
     void remove_components(ecs::Entity entity);
@@ -174,14 +171,8 @@ private:
     std::vector<Answered> answered_;  // the oldest first
     std::vector<Waiting> waiting_;
     std::vector<std::vector<std::byte>> answers_;  // messages for take_answers()
-    struct Event {
-        ActionEvent event;
-        EntityWait wait;
-    };
-    std::deque<Event> events_;
-    std::size_t event_words_ = 0;       // 32-bit words of the arguments of all events_
-    bool is_broken_ = false;            // the server sent something malformed
-    std::vector<ecs::Entity> created_;  // entities that the running mutation spawned
+    bool is_broken_ = false;                       // the server sent something malformed
+    std::vector<ecs::Entity> created_;             // entities that the running mutation spawned
     ecs::Hook created_hook_;
     PendingId next_pending_ = pending_after(kFirstPending);
     OnSpawned on_spawned_;

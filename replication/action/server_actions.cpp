@@ -238,7 +238,10 @@ void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity enti
         handler(action, {living(), event.who, false, event.tick});
     const std::vector<std::byte> message = write_event(schema_, event);
     for (std::size_t i = 0; i < players_.size(); ++i)  // a player that send() disconnects may be erased
-        if (players_[i] && players_[i]->id != event.who) send(*players_[i], message);
+        if (players_[i] && players_[i]->id != event.who) {
+            host_.note_named(players_[i]->id, type(event.type), event.words, event.player);
+            send(*players_[i], message);
+        }
 }
 
 void ServerActions::report(const ActionReport& report) const {

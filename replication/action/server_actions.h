@@ -53,6 +53,10 @@ public:
         [[nodiscard]] virtual net::SendResult send_reliable(net::PeerId player,
                                                             std::span<const std::byte> message) = 0;
         virtual void disconnect_player(net::PeerId player, std::string_view why) = 0;
+        /// Called for each event that a player gets. `also`: an entity that the event names beside those in
+        /// its words; 0: none.
+        virtual void note_named(net::PeerId /*player*/, const SchemaStruct& /*type*/,
+                                std::span<const std::uint32_t> /*words*/, NetId /*also*/) {}
         virtual void give_entity(net::PeerId player, ecs::Entity entity) = 0;
         /// The entity of a player; null if there is none.
         virtual ecs::Entity player_entity(net::PeerId player) const = 0;

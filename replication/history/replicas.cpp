@@ -19,6 +19,7 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     const std::uint32_t known = ids_.find(net_id);
     const std::uint32_t index = known == kNone ? ids_.adopt(net_id, {}) : known;
     if (index == rows_.size()) rows_.emplace_back();
+    ended_.erase(net_id);
     Replica& replica = rows_[index];
     assert((known == kNone) == replica.versions.empty());
     replica.slot = slot;
@@ -127,6 +128,7 @@ void Replicas::end(std::uint32_t index, Despawn reason, Tick tick) {
     note_shown(tick);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
+    ended_.insert(row.net_id);
     if (row.entity) {
         const bool stays = replica.is_local && reason != Despawn::destroyed;
         gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, stays, reason});
@@ -224,7 +226,14 @@ ecs::Entity Replicas::entity(NetId net_id) const {
 bool Replicas::may_appear(NetId net_id) const {
     if (entity(net_id)) return false;
     const std::uint32_t index = ids_.find(net_id);
-    return index == kNone || !ids_[index].entity;
+    return index == kNone ? !ended_.contains(net_id) : !ids_[index].entity;
+}
+
+bool Replicas::is_older_than(NetId net_id, Tick tick) const {
+    const std::uint32_t index = ids_.find(net_id);
+    if (index == kNone) return false;
+    const Replica& replica = rows_[index];
+    return replica.applied && !replica.is_suppressed && !replica.ends && is_newer(tick, *replica.applied);
 }
 
 bool Replicas::is_consistent() const {

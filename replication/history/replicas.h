@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../ecs/world.h"
+#include "ended_ids.h"
 #include "history.h"
 #include "keyed_entities.h"
 #include "net_ids.h"
@@ -134,6 +135,10 @@ public:
     void clear_dirty();
     /// Notes that the version of this tick was written to the world.
     void set_applied(std::uint32_t index, Tick tick);
+    /// Notes that an entity ended on the server, of which a record may not have arrived.
+    void note_ended(NetId net_id) { ended_.insert(net_id); }
+    void forget_ended() { ended_.clear(); }
+
     /// The replicas that ended since clear_gone(). Their entities must be destroyed, except entities that the
     /// game loaded itself. The indices of the replicas are not used again before clear_gone().
     std::span<const Gone> gone() const { return gone_; }
@@ -164,9 +169,11 @@ public:
     NetId net_id(ecs::Entity entity) const;
     /// Returns the replica, or else local(net_id).
     ecs::Entity entity(NetId net_id) const;
-    /// Returns whether an entity with this net id can still appear in the world: there is none, and the game
-    /// did not destroy it.
+    /// Returns whether an entity with this net id can still appear in the world: there is none, the game did
+    /// not destroy it, and it did not end lately.
     bool may_appear(NetId net_id) const;
+    /// Returns whether the world shows a replica as of an earlier tick, and can show a newer version.
+    bool is_older_than(NetId net_id, Tick tick) const;
 
     /// Calls fn(net_id, entity) for each replica in the world.
     template <class Fn>
@@ -193,6 +200,7 @@ private:
     ecs::World& world_;
     std::uint32_t max_versions_;
     NetIds ids_;
+    EndedIds ended_;
     KeyedEntities keys_;
     VersionPool pool_;
     std::vector<Replica> rows_;                             // by index in ids_

@@ -1,13 +1,14 @@
 #pragma once
-// The messages that a client received and has not delivered. They wait for the entities that they name.
+// The messages and the events of actions that a client received and has not delivered: one queue. They wait
+// for the entities that they name, and for the state that they ask for.
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "../../net/endpoint.h"
+#include "../action/client_actions.h"
 #include "../receive/receiver.h"
-#include "entity_wait.h"
 #include "typed_messages.h"
 
 namespace shoal::replication {
@@ -15,43 +16,64 @@ namespace shoal::replication {
 /// Not thread-safe.
 class MessageQueue {
 public:
-    static constexpr std::size_t kMaxMessages = 1'024;
-    static constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // 32-bit words of all messages together
+    static constexpr std::size_t kMaxMessages = 4'096;              // messages and events
+    static constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // 32-bit words of all of them together
+    static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);
 
-    /// Both must outlive the queue.
-    MessageQueue(TypedMessages& messages, const Receiver& receiver)
-        : messages_(messages), receiver_(receiver) {}
+    /// All must outlive the queue. `actions` gets the events.
+    MessageQueue(TypedMessages& messages, const Receiver& receiver, ClientActions* actions = nullptr)
+        : messages_(messages), receiver_(receiver), actions_(actions) {}
 
     /// Adds a message. `bytes` is the message without its first byte. Returns false, and only counts the
-    /// message, if it is malformed. If the queue is full, all its messages are delivered first.
+    /// message, if it is malformed. If the queue is full, everything in it is delivered first.
     bool add(std::span<const std::byte> bytes, net::Channel channel);
+    /// Adds a message with the event of an action. Returns false, without effect, if it is malformed. Events
+    /// and the reliable messages with the default key are one stream.
+    bool add_event(std::span<const std::byte> message);
 
-    /// Delivers messages in the order of arrival, except those that wait for an entity or for an earlier
-    /// message of their stream. Handlers may change the world. If a handler calls deliver(), this has no
-    /// effect.
-    void deliver(net::Time now);
-    /// Delivers all messages. If a handler calls this, the messages are delivered after those of the running
-    /// call.
+    /// Delivers in the order of arrival, except what waits for an entity, for the state of its tick, or for
+    /// what is earlier in its stream. An event of an action waits until `render_tick`, if there is one,
+    /// reaches its tick. Nothing waits longer than kLongestWait. Handlers may change the world, and may
+    /// throw. If a handler calls deliver(), this has no effect.
+    void deliver(net::Time now, std::optional<Tick> render_tick = {});
+    /// Delivers everything. If a handler calls this, it happens after the running call.
     void deliver_all();
-    /// Drops all messages. Do not call it in a handler.
+    /// Drops everything. Do not call it in a handler.
     void clear();
+
+    /// Appends the net ids that what waits names.
+    void append_named(std::vector<NetId>& net_ids) const;
 
     std::size_t size() const { return waiting_.size(); }
 
 private:
     struct Waiting {
         TypedMessages::Message message;
+        bool is_event = false;
+        ActionEvent event;  // if is_event: without its words, which `message` has
         net::Channel channel = net::Channel::reliable;
         std::uint8_t stream = 0;
-        EntityWait wait;
+        std::optional<net::Time> since;  // the first deliver() that could have delivered it
     };
+    /// One call of deliver() or deliver_all().
+    struct Round;
 
+    Waiting take_spare();
+    void push(Waiting waiting);
+    const SchemaStruct& type_of(const Waiting& waiting) const;
+    template <class Visit>
+    void for_each_named(const Waiting& waiting, Visit&& visit) const;
     bool is_ordered(const Waiting& waiting) const;
-    void deliver_until(std::optional<net::Time> now);
+    bool is_early(const Waiting& waiting, std::optional<Tick> render_tick) const;
+    bool lacks_entity(const Waiting& waiting) const;
+    bool lacks_state(const Waiting& waiting) const;
+    void deliver(Waiting& waiting, bool is_late);
+    void deliver_until(std::optional<net::Time> now, std::optional<Tick> render_tick);
     void recycle(Waiting& waiting);
 
     TypedMessages& messages_;
     const Receiver& receiver_;
+    ClientActions* actions_;
     std::vector<Waiting> waiting_;
     std::vector<Waiting> spare_;  // delivered messages, whose memory is used again
     std::size_t words_ = 0;       // 32-bit words of all messages in waiting_

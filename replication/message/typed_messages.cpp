@@ -10,21 +10,25 @@ unsigned TypedMessages::type_bits() const {
     return types().size() <= 1 ? 0 : static_cast<unsigned>(std::bit_width(types().size() - 1));
 }
 
-void TypedMessages::write(std::size_t type, const void* value, std::vector<std::byte>& out) {
-    codec_.quantise(types()[type], value, words_);
+void TypedMessages::write(std::size_t type, const void* value, std::vector<std::byte>& out,
+                          std::optional<Tick> tick) {
+    written_.type = type;
+    codec_.quantise(types()[type], value, written_.words);
     bits_.clear();
     bits_.write(type, type_bits());
-    write_value(types()[type].layout, {}, words_, bits_);
+    if (types()[type].has_state && tick) bits_.write(*tick, 32);
+    write_value(types()[type].layout, {}, written_.words, bits_);
     const std::size_t before = out.size();
     out.resize(before + bits_.byte_count());
     bits_.copy_to(std::span(out).subspan(before));
 }
 
-bool TypedMessages::read(std::span<const std::byte> bytes, Message& message) {
+bool TypedMessages::read(std::span<const std::byte> bytes, Message& message, bool has_tick) {
     BitReader in(bytes);
     message.type = in.read(type_bits());
-    if (message.type < types().size() && read_value(types()[message.type].layout, {}, in, message.words) &&
-        in.at_padding())
+    const bool is_known = message.type < types().size();
+    message.tick = is_known && has_tick && types()[message.type].has_state ? in.read(32) : 0;
+    if (is_known && read_value(types()[message.type].layout, {}, in, message.words) && in.at_padding())
         return true;
     stats_.malformed += 1;
     return false;

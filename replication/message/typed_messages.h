@@ -13,6 +13,7 @@
 #include "../codec/bits.h"
 #include "../play/player_id.h"
 #include "../play/struct_codec.h"
+#include "../schema/image.h"
 
 namespace shoal::replication {
 
@@ -51,6 +52,7 @@ public:
     struct Message {
         std::size_t type = 0;  // index in Schema::structs(StructKind::message)
         std::vector<std::uint32_t> words;
+        Tick tick = 0;  // on a client, of a type with_state(): the server's tick
     };
 
     /// Schema and map must outlive this object. The map translates references.
@@ -68,15 +70,18 @@ public:
         };
     }
 
-    /// Appends a message, padded to full bytes.
+    /// Appends a message, padded to full bytes. `tick`: for a client, the server's tick; types with_state()
+    /// contain it.
     template <class T>
-    void write(const T& value, std::vector<std::byte>& out) {
-        write(schema_.require_struct<T>(StructKind::message), &value, out);
+    void write(const T& value, std::vector<std::byte>& out, std::optional<Tick> tick = {}) {
+        write(schema_.require_struct<T>(StructKind::message), &value, out, tick);
     }
+    /// The last written message.
+    const Message& written() const { return written_; }
 
     /// Reads the bytes of write(). Returns false, and counts the message as malformed, if they are invalid.
-    /// Any bytes are safe.
-    bool read(std::span<const std::byte> bytes, Message& message);
+    /// Any bytes are safe. `has_tick`: the server has written the message.
+    bool read(std::span<const std::byte> bytes, Message& message, bool has_tick = false);
 
     /// Calls the handler of the message's type, if there is one. A handler must not call deliver().
     void deliver(const Message& message, const MessageInfo& info);
@@ -91,13 +96,13 @@ private:
         std::function<void(const void* value, const MessageInfo&)> handler;
     };
 
-    void write(std::size_t type, const void* value, std::vector<std::byte>& out);
+    void write(std::size_t type, const void* value, std::vector<std::byte>& out, std::optional<Tick> tick);
     unsigned type_bits() const;
 
     const Schema& schema_;
     StructCodec codec_;
     std::vector<Type> types_;  // by the index in types()
-    std::vector<std::uint32_t> words_;
+    Message written_;
     BitWriter bits_;
     MessageStats stats_;
 };

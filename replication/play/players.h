@@ -26,6 +26,8 @@ public:
         std::uint64_t client_id = 0;  // of its connect token; 0: it had none
         Sender::Peer peer = 0;
         MessageIntake intake;
+        // Entities that messages to the client named before it had acknowledged them, by net id.
+        std::vector<NetId> named;
         Seat seat;
         SeatKey key;
     };

@@ -60,21 +60,57 @@ void Applier::free_archetypes() {
     most_archetypes_ = std::max(512u, 2 * world.archetype_count());
 }
 
-/// Ends the replicas that are gone.
+/// Ends the replicas that are gone, except those that messages name.
 void Applier::destroy_gone() {
     ecs::World& world = binding_.world();
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
         if (!gone.was_suppressed && !world.is_alive(gone.entity)) suppressed_ += 1;
-        if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
-            replica->reason = gone.reason;  // without a change hook
+        if (world.is_alive(gone.entity)) kept_.push_back({gone.net_id, gone.entity, gone.reason, gone.stays});
     }
-    for (const Replicas::Gone& gone : replicas_.gone())
-        if (!gone.stays) detach_sources(gone.entity);
-    for (const Replicas::Gone& gone : replicas_.gone())
-        if (world.is_alive(gone.entity)) end(gone.entity, gone.reason, gone.stays);
+    end_kept();
     replicas_.clear_gone();
+}
+
+/// Ends the replicas in kept_ that no message names. If the server gave the net id to another entity, nothing
+/// keeps the former one.
+void Applier::end_kept(bool ends_all) {
+    if (kept_.empty()) return;
+    ecs::World& world = binding_.world();
+    named_.clear();
+    if (!ends_all && find_named_) find_named_(named_);
+    std::sort(named_.begin(), named_.end());
+    const auto is_needed = [&](const Kept& one) {
+        return std::binary_search(named_.begin(), named_.end(), one.net_id) &&
+               replicas_.ids().find(one.net_id) == Replicas::kNone;
+    };
+    const auto first = std::stable_partition(kept_.begin(), kept_.end(), is_needed);
+    ending_.assign(first, kept_.end());
+    kept_.erase(first, kept_.end());
+    std::sort(kept_.begin(), kept_.end(),
+              [](const Kept& a, const Kept& b) { return a.entity.index < b.entity.index; });
+    for (const Kept& one : ending_)
+        if (Replica* replica = world.unsafe_raw_unmarked<Replica>(one.entity))
+            replica->reason = one.reason;  // without a change hook
+    for (const Kept& one : ending_)
+        if (!one.stays) detach_sources(one.entity);
+    for (const Kept& one : ending_)
+        if (world.is_alive(one.entity)) end(one.entity, one.reason, one.stays);
+    ending_.clear();
+}
+
+bool Applier::is_kept(ecs::Entity entity) const {
+    const auto found =
+        std::lower_bound(kept_.begin(), kept_.end(), entity.index,
+                         [](const Kept& one, std::uint32_t index) { return one.entity.index < index; });
+    return found != kept_.end() && found->entity == entity;
+}
+
+ecs::Entity Applier::kept(NetId net_id) const {
+    for (const Kept& one : kept_)
+        if (one.net_id == net_id && binding_.world().is_alive(one.entity)) return one.entity;
+    return {};
 }
 
 /// Call it before `target` is destroyed. Its sources of destroy_with_target pairs would die with it. Replicas
@@ -97,7 +133,7 @@ void Applier::detach_from(ecs::Entity target, ComponentIndex relation) {
     for (const ecs::Entity source : sources_) {
         if (!world.is_alive(source)) continue;  // a hook destroyed it
         const Replica* const replica = world.try_get<Replica>(source);
-        const bool ends = replica && replicas_.ids().find(source) == Replicas::kNone;
+        const bool ends = replica && replicas_.ids().find(source) == Replicas::kNone && !is_kept(source);
         if (replica && !(ends && replica->reason == Despawn::destroyed)) {
             world.remove(source, pair);
         } else if (!replica && world.components().pairs().is_target(source)) {
@@ -300,6 +336,8 @@ void Applier::reset() {
     assert(replicas_.ids().size() == 0);
     replicas_.clear_dirty();
     destroy_gone();
+    end_kept(true);
+    replicas_.forget_ended();
     changed_ids_.clear();
     assert(references_.size() == 0);
 }

@@ -2,6 +2,7 @@
 // Writes versions of the replicas to the world: the newest ones, or the versions of a render tick.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -49,6 +50,15 @@ public:
     /// false, without effect, if the entity is no living replica. Call it outside of hooks and queries.
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
 
+    /// Sets the function that appends the net ids that messages name which were not handled yet.
+    using FindNamed = std::function<void(std::vector<NetId>&)>;
+    void set_named(FindNamed fn) { find_named_ = std::move(fn); }
+    /// Destroys the entities of ended replicas that apply() kept because messages named them, except those
+    /// that are still named. Call it when messages were handled, outside of hooks and queries.
+    void end_kept() { end_kept(false); }
+    /// Returns the entity that end_kept() would destroy, or null.
+    ecs::Entity kept(NetId net_id) const;
+
     /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are
     /// closed.
     void reset();
@@ -61,7 +71,17 @@ public:
     bool is_consistent() const;
 
 private:
+    /// A replica that ended, and whose entity is not destroyed yet.
+    struct Kept {
+        NetId net_id;
+        ecs::Entity entity;
+        Despawn reason;
+        bool stays;  // see end()
+    };
+
     void destroy_gone();
+    void end_kept(bool ends_all);
+    bool is_kept(ecs::Entity entity) const;
     void detach_sources(ecs::Entity target);
     void detach_from(ecs::Entity target, ComponentIndex relation);
     void end(ecs::Entity entity, Despawn reason, bool stays);
@@ -83,6 +103,9 @@ private:
     std::vector<std::uint32_t> referrers_;      // the replicas that refer to changed_ids_
     std::vector<ecs::Entity> dying_, sources_;  // scratch of detach_sources() and detach_from()
     std::unordered_set<std::uint32_t> seen_;  // scratch: indices of entities of the game that were in dying_
+    FindNamed find_named_;
+    std::vector<NetId> named_;         // scratch of end_kept()
+    std::vector<Kept> kept_, ending_;  // kept_: by the index of the entity; ending_: scratch of end_kept()
     std::uint64_t suppressed_ = 0;
     std::uint32_t most_archetypes_ = 512;  // above this, free_archetypes() frees archetypes without entities
 };

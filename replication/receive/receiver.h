@@ -122,9 +122,13 @@ public:
     /// before the first, or if the schema predicts nothing.
     std::optional<Tick> group_complete() const { return decoder_.completion().group_complete(); }
 
-    /// Returns the replica with this net id; null if there is none, or the game destroyed it. For the net id
+    /// Returns the replica with this net id; null if there is none, or the game destroyed it. A replica that
+    /// ended is found while messages that name it were not handled, see end_kept(). For the net id
     /// of a key, also returns the game's entity that had the key at the last apply() and is no replica yet.
-    ecs::Entity entity(NetId net_id) const { return replicas_.entity(net_id); }
+    ecs::Entity entity(NetId net_id) const {
+        const ecs::Entity entity = replicas_.entity(net_id);
+        return entity ? entity : applier_.kept(net_id);
+    }
     /// Returns the entity with this key, as of the last apply(): a replica, or an entity that the game
     /// spawned and the server did not send. Returns null if there is none.
     ecs::Entity entity(StableKey key) const {
@@ -135,6 +139,15 @@ public:
     /// Returns whether an entity with this net id can still appear in the world: there is none, and the game
     /// did not destroy it.
     bool may_appear(NetId net_id) const { return replicas_.may_appear(net_id); }
+    /// See Replicas.
+    bool is_older_than(NetId net_id, Tick tick) const { return replicas_.is_older_than(net_id, tick); }
+    void note_ended(NetId net_id) { replicas_.note_ended(net_id); }
+    /// See Applier.
+    void set_named(Applier::FindNamed fn) { applier_.set_named(std::move(fn)); }
+    void end_kept() {
+        const LocalWrites::Pause pause(local_writes_);
+        applier_.end_kept();
+    }
     /// Number of replicas in the world. Takes time in proportion to all replicas.
     std::uint32_t entity_count() const;
 

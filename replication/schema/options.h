@@ -87,5 +87,12 @@ struct Independent {};
 constexpr Independent independent() {
     return {};
 }
+/// Option of a message or an action whose handlers on clients need the state of its tick, or newer state, of
+/// the entities that it names: the server sends a record of each of them, and the handler waits for it, at
+/// most 500 ms. A message to a client takes 4 bytes more.
+struct WithState {};
+constexpr WithState with_state() {
+    return {};
+}
 
 }  // namespace shoal::replication

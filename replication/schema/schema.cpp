@@ -12,6 +12,7 @@ namespace {
 
 // Hash, signature and summary are specified in ../WIRE.md.
 constexpr std::size_t kSummaryEntryBytes = 8;
+constexpr std::uint64_t kHasState = 16;                            // added to the kind
 constexpr std::uint64_t kFirstStructKind = 3;                      // in a signature; components have 0 to 2
 constexpr std::uint64_t kQuantisedAuthority = 0x7175616e74697365;  // "quantise"
 constexpr std::size_t kMaxSummaryEntries = 73;  // 585 bytes fit into a hello, even with a connect token
@@ -211,7 +212,8 @@ void Schema::add(StructKind kind, SchemaStruct added) {
                  std::to_string(kMaxInputBits),
              what);
     if (all.size() == kMaxStructs) fail(added.name, "is one too many for a schema", what);
-    added.signature = signature_of(added, kFirstStructKind + static_cast<std::uint64_t>(kind));
+    added.signature = signature_of(
+        added, kFirstStructKind + static_cast<std::uint64_t>(kind) + (added.has_state ? kHasState : 0));
     const auto place =
         std::upper_bound(all.begin(), all.end(), added.id,
                          [](std::uint32_t id, const SchemaStruct& other) { return id < other.id; });

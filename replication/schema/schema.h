@@ -157,10 +157,14 @@ concept FieldOf = detail::is_field_of<F, T>;
 template <class Option, class T>
 concept CodecOption = FieldOf<Option, T> || std::same_as<Option, FieldCodec>;
 
+/// An option in the declaration of a message.
+template <class Option, class T>
+concept MessageOption = CodecOption<Option, T> || std::same_as<Option, WithState>;
+
 /// An option in the declaration of an action.
 template <class Option, class T>
 concept ActionOption =
-    CodecOption<Option, T> || std::same_as<Option, AtMost> || std::same_as<Option, Independent>;
+    MessageOption<Option, T> || std::same_as<Option, AtMost> || std::same_as<Option, Independent>;
 
 namespace detail {
 
@@ -214,6 +218,7 @@ struct Options {
     }
     void take(const AtMost& rate) { per_second = rate.per_second; }
     void take(const Independent&) { is_independent = true; }
+    void take(const WithState&) { has_state = true; }
     void take(const Role& given) {
         has_two_roles = has_two_roles || (role != Role::server && given != role);
         role = given;
@@ -238,7 +243,7 @@ struct Options {
     std::optional<double> tolerance;
     bool has_two_roles = false;
     double per_second = 60;
-    bool is_independent = false;
+    bool is_independent = false, has_state = false;
 };
 
 }  // namespace detail
@@ -357,6 +362,7 @@ struct ActionOps {
 
 /// A message, input or action of the schema.
 struct SchemaStruct : SchemaType {
+    bool has_state = false;  // see with_state()
     // Used only for an action; not part of the signature:
     ActionOps ops;
     double per_second = 60;
@@ -388,13 +394,13 @@ public:
     void singleton(std::string_view name, const Options&... options);
 
     /// Declares a struct that is sent by itself, see Server::send(). Its fields may have the same types
-    /// as fields of a component. Options: codecs. The struct may have the same name as a component, an input
-    /// or an action.
-    template <std::default_initializable T, CodecOption<T>... Options>
+    /// as fields of a component. Options: codecs and with_state(). The struct may have the same name as a
+    /// component, an input or an action.
+    template <std::default_initializable T, MessageOption<T>... Options>
     void message(std::string_view name, const Options&... options);
 
-    /// Declares an action, see action/action.h, which must be included. Options: codecs, at_most() and
-    /// independent().
+    /// Declares an action, see action/action.h, which must be included. Options: codecs, at_most(),
+    /// independent() and with_state().
     template <std::default_initializable T, ActionOption<T>... Options>
     void action(std::string_view name, const Options&... options);
 
@@ -627,10 +633,11 @@ void Schema::add_struct(StructKind kind, std::string_view name, const ActionOps&
     out.ops = ops;
     out.per_second = all.per_second;
     out.is_independent = all.is_independent;
+    out.has_state = all.has_state;
     add(kind, std::move(out));
 }
 
-template <std::default_initializable T, CodecOption<T>... Options>
+template <std::default_initializable T, MessageOption<T>... Options>
 void Schema::message(std::string_view name, const Options&... options) {
     add_struct<T>(StructKind::message, name, {}, options...);
 }

@@ -140,28 +140,28 @@ TEST(ClientActions, AnAnswerToNoActionIsMalformed) {
         Stage::Client& client = stage.add_client();
         stage.run(5);
         const ecs::Entity made = client.make(Make{4, 0});  // number 0
-        client.actions.receive(messages[i]);
+        client.hear(messages[i]);
         EXPECT_FALSE(client.actions.take_answers());
-        EXPECT_FALSE(client.actions.update(net::Time{}, {})) << "until the next connection";
+        EXPECT_FALSE(client.update(net::Time{}, {})) << "until the next connection";
         EXPECT_EQ(client.actions.waiting(), 1u);
         EXPECT_EQ(client.actions.stats().accepted + client.actions.stats().rejected, 0u);
         EXPECT_TRUE(client.world.is_alive(made));
         client.actions.reset();
         EXPECT_TRUE(client.actions.take_answers());
-        EXPECT_TRUE(client.actions.update(net::Time{}, {}));
+        EXPECT_TRUE(client.update(net::Time{}, {}));
     }
 }
 
 TEST(ClientActions, OnlyMessagesAboutActionsCount) {
     Stage stage(stage_schema());
     Stage::Client& client = stage.add_client();
-    client.actions.receive({});
+    client.hear({});
     for (const int kind : {0, 1, 2, 3, 7, 8, 200})
-        client.actions.receive(std::vector<std::byte>{static_cast<std::byte>(kind), std::byte{1}});
+        client.hear(std::vector<std::byte>{static_cast<std::byte>(kind), std::byte{1}});
     EXPECT_TRUE(client.actions.take_answers());
-    EXPECT_TRUE(client.actions.update(net::Time{}, {}));
-    client.actions.receive(std::vector<std::byte>{std::byte{5}, std::byte{1}});
-    EXPECT_FALSE(client.actions.update(net::Time{}, {})) << "a malformed event";
+    EXPECT_TRUE(client.update(net::Time{}, {}));
+    client.hear(std::vector<std::byte>{std::byte{5}, std::byte{1}});
+    EXPECT_FALSE(client.update(net::Time{}, {})) << "a malformed event";
 }
 
 /// Spawns more entities on the client than on the server.
@@ -333,8 +333,7 @@ TEST(ClientActions, AResetForgetsWhatWasCalledBefore) {
     client.act(Push{stage.seen, 1, 0});
     const ecs::Entity made = client.make(Make{4, 0});
     in_a_query(client, [&] { client.act(Shout{"hey", 0}); });
-    client.actions.receive(
-        write_results(std::vector<ActionResult>{{ActionStream::ordered, 0, false, {}, "no"}}, 5));
+    client.hear(write_results(std::vector<ActionResult>{{ActionStream::ordered, 0, false, {}, "no"}}, 5));
     client.actions.reset({7, 9}, 0);
     EXPECT_FALSE(client.world.is_alive(made));
     EXPECT_TRUE(client.world.is_alive(stage.seen));
@@ -343,13 +342,12 @@ TEST(ClientActions, AResetForgetsWhatWasCalledBefore) {
     EXPECT_EQ(client.actions.first(), (std::array<std::uint32_t, kActionStreams>{7, 9}));
     EXPECT_TRUE(client.actions.take_answers());
     client.actions.set_player(true, {}, 1);
-    EXPECT_TRUE(client.actions.update(net::Time{}, {}));
+    EXPECT_TRUE(client.update(net::Time{}, {}));
     EXPECT_EQ(client.actions.stats().done, 2u) << "nothing waits";
     EXPECT_TRUE(told.empty());
     // What the new connection rejects shows the server's value, not that of the former one.
     client.act(Push{stage.seen, 5, 0});
-    client.actions.receive(
-        write_results(std::vector<ActionResult>{{ActionStream::ordered, 7, false, {}, "no"}}, 5));
+    client.hear(write_results(std::vector<ActionResult>{{ActionStream::ordered, 7, false, {}, "no"}}, 5));
     EXPECT_TRUE(client.actions.take_answers());
     EXPECT_EQ(told, std::vector<std::string>{"no"});
     EXPECT_EQ(client.world.get<Place>(stage.seen).x, 0);
@@ -363,36 +361,6 @@ TEST(ClientActions, DoNothingBetweenAResetAndTheNextPlayer) {
     stage.client.act(Shout{"hey", 0});
     EXPECT_EQ(stage.client.actions.stats().done, 1u);
     EXPECT_EQ(stage.client.actions.waiting(), 0u);
-}
-
-TEST(ClientActions, EventsOf256KilobytesWaitAndNotAByteMore) {
-    Stage stage(stage_schema());
-    Stage::Client& client = stage.add_client();
-    int heard = 0;
-    client.actions.on(type_of<Speech>(stage), [&](const void*, const Call&) { heard += 1; });
-    const auto receive = [&](std::uint32_t letters) {
-        std::vector<std::uint32_t> words(2 + letters, 'a');  // number, length and letters
-        words[0] = 0;
-        words[1] = letters;
-        client.actions.receive(
-            write_event(stage.schema, {7, {}, 0, static_cast<std::uint8_t>(type_of<Speech>(stage)), words}));
-    };
-    for (int round = 0; round < 2; ++round) {
-        SCOPED_TRACE(round);
-        for (int i = 0; i < 128; ++i) receive(500);
-        receive(65'536 - 128 * 502 - 2 * 502 - 2);
-        receive(500);
-        receive(500);
-        EXPECT_EQ(heard, 0);
-        client.actions.reset();
-        EXPECT_TRUE(client.actions.update(net::Time{}, {}));
-        EXPECT_EQ(heard, 0) << "a reset forgets them";
-    }
-    for (int i = 0; i < 130; ++i) receive(500);
-    receive(65'536 - 130 * 502 - 2);
-    EXPECT_EQ(heard, 0);
-    receive(0);
-    EXPECT_EQ(heard, 131);
 }
 
 /// Writes what the server does not decide.
@@ -464,10 +432,10 @@ TEST(ClientActions, AnEventWaitsForTheEntityOfThePlayerWhoActed) {
     net::Time now{100s};
     const auto hear = [&](NetId player) {
         const auto type = static_cast<std::uint8_t>(type_of<Shout>(stage));
-        stage.client.actions.receive(write_event(stage.schema, {7, net::PeerId{5}, player, type, {0, 0}}));
+        stage.client.hear(write_event(stage.schema, {7, net::PeerId{5}, player, type, {0, 0}}));
     };
     const auto after = [&](net::Duration time) {
-        EXPECT_TRUE(stage.client.actions.update(now += time, {}));
+        EXPECT_TRUE(stage.client.update(now += time, {}));
         return std::exchange(heard, {});
     };
     using Heard = std::vector<std::string>;
@@ -495,7 +463,7 @@ TEST(ClientActions, AnEntityThatIsGoneEndsUnlessItIsAReplica) {
         for (auto& packet : client.down) packet.is_lost = true;
     }
     ASSERT_EQ(client.actions.stats().accepted, 3u);
-    client.actions.receive(write_gone(std::vector<PendingId>{kFirstPending + 1, kFirstPending + 2}));
+    client.hear(write_gone(std::vector<PendingId>{kFirstPending + 1, kFirstPending + 2}));
     EXPECT_TRUE(client.actions.take_answers());
     EXPECT_TRUE(client.world.is_alive(replica));
     EXPECT_FALSE(client.world.is_alive(gone));

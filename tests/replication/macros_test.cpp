@@ -27,7 +27,6 @@
 #include "replication/history/replicas.h"
 #include "replication/history/shadow.h"
 #include "replication/message.h"
-#include "replication/message/entity_wait.h"
 #include "replication/message/message_intake.h"
 #include "replication/message/message_queue.h"
 #include "replication/message/typed_messages.h"

@@ -515,6 +515,37 @@ TEST(NaiveStateDecoder, ReadsTypedMessages) {
     EXPECT_EQ(read(sim::Position{1, 50, 100}), std::pair(std::string("position"), Numbers{2, 100, 200}));
 }
 
+TEST(NaiveStateDecoder, ReadsTheTickOfAMessageWithState) {
+    struct Nothing final : EntityMap {
+        std::uint32_t to_net(ecs::Entity) override { return 0; }
+        ecs::Entity to_entity(std::uint32_t) override { return {}; }
+    } nothing;
+    Schema schema;
+    schema.message<Chatter>("chatter", field(&Chatter::volume, quantised(0, 1, 0.25)), with_state());
+    schema.message<Nod>("nod");
+    const naive::Component chatter{"chatter", false, {naive::steps(Type::f32, 0, 1, 0.25)}, {naive::text()}};
+    const naive::Description by_hand{{naive::id_of(chatter.name), chatter}};
+    TypedMessages messages(schema, nothing);
+    for (const bool has_tick : {false, true}) {
+        std::vector<std::byte> bytes;
+        messages.write(Chatter{"hi", 0.5f}, bytes, has_tick ? std::optional<Tick>(0x89abcdef) : std::nullopt);
+        naive::Bits bits(bytes);
+        EXPECT_EQ(bits.number(1), schema.find_struct<Chatter>(StructKind::message));
+        if (has_tick) {
+            EXPECT_EQ(bits.number(32), 0x89abcdefu);
+        }
+        naive::StateReader reader(by_hand, bits);
+        const naive::Value value = reader.read_alone(by_hand.at(0).second);
+        EXPECT_TRUE(bits.ok()) << bits.why();
+        EXPECT_EQ(naive_words({{0, value}}), (std::vector<std::uint32_t>{2, 2, 'h', 'i'}));
+        TypedMessages::Message read;
+        ASSERT_TRUE(messages.read(bytes, read, has_tick));
+        EXPECT_EQ(read.tick, has_tick ? 0x89abcdefu : 0u);
+        for (std::size_t size = 0; size < bytes.size(); ++size)
+            EXPECT_FALSE(messages.read(std::span(bytes).first(size), read, has_tick));
+    }
+}
+
 TEST(NaiveStateDecoder, WritesTheHelloOfAClient) {
     std::vector<std::byte> hello;
     naive::put_number(hello, 0x01020304);

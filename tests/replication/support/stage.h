@@ -13,6 +13,8 @@
 
 #include "replication/action/client_actions.h"
 #include "replication/action/server_actions.h"
+#include "replication/message/message_queue.h"
+#include "replication/play/message_kind.h"
 #include "replication/play/owned_reader.h"
 #include "replication/play/owned_writer.h"
 #include "replication/play/uplink.h"
@@ -34,11 +36,13 @@ public:
         Client(const Schema& schema, Sender::Peer peer_, net::PeerId id_)
             : receiver(world, schema),
               actions(world, schema, receiver),
+              typed(schema, receiver.entities()),
               owned(world, schema, receiver),
               peer(peer_),
               id(id_) {
             uplink.set(Section::actions, &actions.section());
             uplink.set(Section::owned_state, &owned);
+            receiver.set_named([this](std::vector<NetId>& net_ids) { queue.append_named(net_ids); });
         }
         template <class T>
         void act(T action) {
@@ -56,11 +60,27 @@ public:
             return made;
         }
         const Schema& schema() const { return *of; }
+        void hear(std::span<const std::byte> message) {
+            const bool is_event =
+                !message.empty() && message[0] == static_cast<std::byte>(MessageKind::action_event);
+            is_broken = is_broken || (is_event && !queue.add_event(message));
+            actions.receive(message);
+        }
+        bool update(net::Time now, std::optional<Tick> render_tick) {
+            actions.end_accepted();
+            queue.deliver(now, render_tick);
+            receiver.end_kept();
+            actions.run_waiting();
+            return actions.take_answers() && !is_broken;
+        }
 
         const Schema* of = nullptr;
         ecs::World world;
         Receiver receiver;
         ClientActions actions;
+        TypedMessages typed;
+        MessageQueue queue{typed, receiver, &actions};
+        bool is_broken = false;  // a message was malformed
         OwnedWriter owned;
         UplinkWriter uplink;
         Sender::Peer peer;
@@ -228,7 +248,7 @@ private:
         for (const std::uint32_t slot : client.receiver.rebases()) sender.rebase(client.peer, slot);
         client.receiver.drop_rebases(client.receiver.rebases().size());
         take_due(client.messages, [&](const Bytes& message) {
-            client.actions.receive(message.bytes);
+            client.hear(message.bytes);
             static_cast<void>(client.owned.receive(message.bytes));
         });
     }
@@ -240,7 +260,7 @@ private:
         render_tick ? client.receiver.apply(*render_tick) : client.receiver.apply();
         client.actions.set_player(client.kicked.empty(), replica(client, client.player_entity),
                                   client.receiver.newest_tick().value_or(0) + 1);
-        EXPECT_TRUE(client.actions.update(net::Time(std::chrono::milliseconds(16) * now), render_tick));
+        EXPECT_TRUE(client.update(net::Time(std::chrono::milliseconds(16) * now), render_tick));
         client.owned.update();
         EXPECT_TRUE(client.owned.is_consistent());
         std::byte room[1160];
