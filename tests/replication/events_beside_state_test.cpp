@@ -126,7 +126,8 @@ TEST(EventsBesideState, AnEventFindsWhatItNamesAndWaitsForNothingThatHasEnded) {
                     if (how == Field::How::of_player && is_new) continue;
                     SCOPED_TRACE(testing::Message() << "shown " << is_shown << " loss " << loss << " change "
                                                     << change_at << " how " << how_at);
-                    Field field(is_shown, {.latency = std::chrono::milliseconds(30)}, 1 + how_at);
+                    Field field(is_shown, {.latency = std::chrono::milliseconds(30)},
+                                1 + static_cast<std::uint64_t>(how_at));
                     ecs::World& world = field.world;
                     const auto spawn = [&] {
                         return change >= Change::destroy_keyed

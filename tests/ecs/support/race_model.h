@@ -318,6 +318,7 @@ private:
     }
     void set_now(int entity, const Values& given) {
         ++locks;
+        const Table* const from = being(entity).table;
         const Values values = possible(given);
         Values replaced;
         for (auto [component, value] : values)
@@ -339,15 +340,18 @@ private:
             else if (has_value(kind_of(component)))
                 changed({entity}, component);
         }
+        free_if_rare(from);
         unlock();
     }
     void remove_now(int entity, const Values& components) {
         if (!has_any(entity, components)) return;
         ++locks;
+        const Table* const from = being(entity).table;
         tell_waiting();
         tell_removed(entity, components);
         for (auto [component, value] : components) take_away(entity, component);
         move(entity);
+        free_if_rare(from);
         unlock();
     }
     void tell_removed(int entity, const Values& components) {

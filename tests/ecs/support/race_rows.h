@@ -124,6 +124,13 @@ public:
         *std::find(from->rows.begin(), from->rows.end(), entity) = from->rows.back();
         from->rows.pop_back();
     }
+    /// The world frees an archetype with many pairs as soon as it is empty.
+    void free_if_rare(const Table* table) {
+        const auto is_pair = [](int component) { return component >= kFirstPair; };
+        if (table == nullptr || !table->rows.empty()) return;
+        if (std::count_if(table->components.begin(), table->components.end(), is_pair) <= 8) return;
+        std::erase_if(tables, [&](const auto& it) { return it.get() == table; });
+    }
     void give(int entity, int component, int value) {
         std::vector<Held>& has = being(entity).has;
         auto at = has.begin();

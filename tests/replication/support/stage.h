@@ -66,9 +66,9 @@ public:
             is_broken = is_broken || (is_event && !queue.add_event(message));
             actions.receive(message);
         }
-        bool update(net::Time now, std::optional<Tick> render_tick) {
+        bool update(net::Time at, std::optional<Tick> render_tick) {
             actions.end_accepted();
-            queue.deliver(now, render_tick);
+            queue.deliver(at, render_tick);
             receiver.end_kept();
             actions.run_waiting();
             return actions.take_answers() && !is_broken;
