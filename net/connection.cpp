@@ -26,9 +26,9 @@ constexpr std::uint64_t kMinSkip = 256, kSkipRange = 1024;
 /// Returns the reason from a disconnect packet, or closed_by_peer if the other side may not give that reason.
 DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
     using enum DisconnectReason;
-    const bool is_of_any = said == protocol_error || said == exhausted || said == replaced;
-    const bool is_of_server =
-        said == shut_down || said == kicked || said == timed_out || said == refused_full || said == refused;
+    const bool is_of_any =
+        said == protocol_error || said == exhausted || said == replaced || said == timed_out;
+    const bool is_of_server = said == shut_down || said == kicked || said == refused_full || said == refused;
     return is_of_any || (is_from_server && is_of_server) ? said : closed_by_peer;
 }
 

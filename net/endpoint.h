@@ -107,7 +107,7 @@ enum class DisconnectReason : std::uint8_t {
     closed_by_peer,    // the other side called disconnect, or sent a reason that its role does not allow
     shut_down,         // the server called shut_down
     kicked,            // the server's application removed this peer
-    timed_out,         // no packet arrived for ConnectionOptions::timeout
+    timed_out,         // no packet arrived for ConnectionOptions::timeout, here or at the other side
     replaced,          // a newer connection of the same client took its place
     protocol_error,    // an authentic packet was malformed
     unreachable,       // client: no answer within ClientConfig::connect_timeout

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "message.h"
-#include "show/rewind.h"
 
 namespace shoal::replication {
 namespace {
@@ -163,16 +162,16 @@ void Client::update(net::Time now) {
     if (target_) start_connecting(now);
     endpoint_.update(now);
     const bool is_correct = actions_.take_answers();
+    predictor_.set_seen(presentation_.time());  // what the player saw when it made the input
     presentation_.apply(now);
     predictor_.update(now, stats().rtt, stats().jitter);
-    state_lag();
     is_playing_ = is_playing_ || (player_ && (*player_ == 0 || receiver_.entity(*player_)));
     is_resuming_ = is_resuming_ && !is_playing_;
     // An action counts for the next tick of this client.
     const Tick now_at = predictor_.tick().value_or(receiver_.newest_tick().value_or(0));
-    actions_.set_player(phase() == Phase::playing, player(), now_at + 1);
-    actions_.end_accepted();
     const std::optional<RenderTime> time = presentation_.time();
+    actions_.set_player(phase() == Phase::playing, player(), now_at + 1, time);
+    actions_.end_accepted();
     queue_.deliver(now, time ? std::optional(time->tick) : std::nullopt);
     receiver_.end_kept();
     actions_.run_waiting();
@@ -189,16 +188,6 @@ void Client::require_input(std::size_t index) const {
     if (index < schema_.structs(StructKind::input).size()) return;
     std::fprintf(stderr, "shoal: this type is not the input of the schema\n");
     std::abort();
-}
-
-/// Tells the server what the player sees.
-void Client::state_lag() {
-    const std::optional<RenderTime> time = presentation_.time();
-    if (!predictor_.inputs() || !predictor_.tick() || !time) return;
-    const float ticks =
-        static_cast<float>(static_cast<std::int32_t>(*predictor_.tick() - time->tick)) - time->fraction;
-    predictor_.inputs()->set_lag(
-        static_cast<std::uint32_t>(std::lround(std::max(ticks, 0.0f) * Rewind::kPerTick)));
 }
 
 void Client::ready() {

@@ -271,7 +271,6 @@ private:
     void forget_world();
     void resume(const Resumed& resumed);
     void start_clocks();
-    void state_lag();
     void send_ready();
     void send_rebases();
 

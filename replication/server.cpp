@@ -83,8 +83,7 @@ Tick Server::tick(net::Time now) {
 void Server::step(net::Time now) {
     if (inputs_) {
         inputs_->apply(next_tick_, now);
-        for_each_peer(
-            [&](PlayerId player) { rewind_.set_time(player, next_tick_, inputs_->lag(player, next_tick_)); });
+        for_each_peer([&](PlayerId player) { rewind_.set_time(player, next_tick_, inputs_->lag(player)); });
         inputs_->take_shifts(now, [&](net::PeerId player, net::Duration shift) {
             // If the queue is full, this shift is dropped, and the next one makes up for it.
             static_cast<void>(

@@ -9,11 +9,13 @@
 namespace shoal::replication {
 namespace {
 
-constexpr unsigned kTypeOrder = 2, kAgeOrder = 2, kCountOrder = 0, kNetIdOrder = 8;
+constexpr unsigned kTypeOrder = 2, kAgeOrder = 2, kCountOrder = 0, kNetIdOrder = 8, kLagOrder = 7;
 
 void write_header(const ActionRecord& record, Tick tick, BitWriter& out) {
     out.write_golomb(record.type, kTypeOrder);
     out.write_golomb(zigzag(record.tick - tick), kAgeOrder);
+    out.write_bool(record.lag.has_value());
+    if (record.lag) out.write_golomb(*record.lag, kLagOrder);
     out.write_golomb(record.created, kCountOrder);
     if (record.created > 0) out.write(record.first_pending & 0xff'ffff, 24);
     out.write_golomb(static_cast<std::uint32_t>(record.touched.size()), kCountOrder);
@@ -25,6 +27,8 @@ bool read_header(const Schema& schema, Tick tick, BitReader& in, ActionRecord& r
     if (type >= schema.structs(StructKind::action).size()) return false;
     record.type = static_cast<std::uint8_t>(type);
     record.tick = tick + unzigzag(in.read_golomb(kAgeOrder));
+    record.lag.reset();
+    if (in.read_bool()) record.lag = in.read_golomb(kLagOrder);
     record.created = in.read_golomb(kCountOrder);
     if (record.created > kMaxCreated) return false;
     record.first_pending = record.created > 0 ? kFirstPending | in.read(24) : 0;

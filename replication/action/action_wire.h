@@ -31,6 +31,7 @@ struct ActionRecord {
     std::uint32_t created = 0;    // number of entities that the client spawned; their ids are consecutive
     std::vector<NetId> touched;   // entities whose components the client changed ahead of the server
     std::vector<std::uint32_t> words;  // the quantised arguments
+    std::optional<std::uint32_t> lag;  // of what the player saw, before `tick`, see RenderTime::lag()
 };
 
 /// A run of actions of one stream.

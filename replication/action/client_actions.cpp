@@ -50,10 +50,12 @@ ecs::Entity ClientActions::to_entity(std::uint32_t id) {
     return receiver_.entity(id);
 }
 
-void ClientActions::set_player(bool is_playing, ecs::Entity player, Tick next_tick) {
+void ClientActions::set_player(bool is_playing, ecs::Entity player, Tick next_tick,
+                               const std::optional<RenderTime>& seen) {
     is_playing_ = is_playing;
     player_ = player;
     next_tick_ = next_tick;
+    seen_ = seen;
 }
 
 bool ClientActions::begin(std::size_t number, void* action) {
@@ -96,7 +98,8 @@ void ClientActions::start(std::size_t number) {
 void ClientActions::end(const void* action) {
     const ActionStream stream = stream_of(type(type_));
     const Overlay::Key key{stream, queue_.next(stream)};
-    ActionRecord record{static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_};
+    ActionRecord record{static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_, {}};
+    if (seen_) record.lag = seen_->lag(next_tick_);
     note_changes(key, record);
     changes_->clear();
     for (const ecs::Entity entity : act_->destroyed()) remove_components(entity);

@@ -13,6 +13,7 @@
 #include "../../ecs/change_collector.h"
 #include "../play/struct_codec.h"
 #include "../receive/receiver.h"
+#include "../show/render_time.h"
 #include "action.h"
 #include "action_queue.h"
 #include "overlay.h"
@@ -67,8 +68,10 @@ public:
     /// Sets the object that Act::seen() asks. It must outlive this object.
     void set_sight(const Sight* sight) { sight_ = sight; }
 
-    /// Sets whether the client may act, the entity that acts, and the tick of the game's next step.
-    void set_player(bool is_playing, ecs::Entity player, Tick next_tick);
+    /// Sets whether the client may act, the entity that acts, the tick of the game's next step, and the
+    /// render time that the player sees.
+    void set_player(bool is_playing, ecs::Entity player, Tick next_tick,
+                    const std::optional<RenderTime>& seen = {});
 
     /// Begins an action: quantises the fields of `action` in place. Returns false if the action does not run
     /// now; then do not call end(). Either the action is never done, and Stats::not_begun counts it, or a
@@ -180,6 +183,7 @@ private:
     bool is_playing_ = false;
     ecs::Entity player_;
     Tick next_tick_ = 0;
+    std::optional<RenderTime> seen_;
 
     // Between begin() and end(): the running action.
     std::optional<Act> act_;

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace shoal::replication {
 namespace {
 
 constexpr std::size_t kMostSpawned = 256;
-constexpr std::int32_t kMostAheadTicks = 64;  // an action for a tick further in the future runs at once
+constexpr double kMostAheadSeconds = 2;
 constexpr double kRejectionSeconds = 3;
 
 }  // namespace
@@ -20,6 +21,7 @@ ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& se
       host_(host),
       limits_(limits),
       tick_s_(1 / tick_hz),
+      most_ahead_(static_cast<std::int32_t>(std::ceil(kMostAheadSeconds * tick_hz))),
       codec_(*this),
       handlers_(schema.structs(StructKind::action).size()) {
     if (handlers_.empty()) return;
@@ -126,7 +128,7 @@ void ServerActions::run_stream(Player& player, ActionStream stream) {
     while (!player.has_left && !player.inbox.waiting(stream).empty()) {
         const ActionRecord& front = player.inbox.waiting(stream).front();
         const auto ahead = static_cast<std::int32_t>(front.tick - tick_);
-        if (ahead > 0 && ahead <= kMostAheadTicks) return;
+        if (ahead > 0 && ahead <= most_ahead_) return;
         if (!take_tokens(player, front.type)) {
             player.stats.deferred += 1;
             return;
@@ -143,6 +145,7 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
     codec_.restore(what, record.words, value.get());
     const auto ahead = static_cast<std::int32_t>(record.tick - tick_);
     const Tick late_ticks = ahead < 0 ? tick_ - record.tick : 0;
+    if (sight_) sight_->look(player.id, record.tick, record.lag, tick_);
     start(record.type, &player, late_ticks);
     const ecs::Entity entity = act_->player;
     std::string why = what.ops.validate ? what.ops.validate(value.get(), *act_) : std::string();

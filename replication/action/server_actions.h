@@ -106,7 +106,7 @@ public:
     void observe(Observer observer) { observers_.push_back(std::move(observer)); }
 
     /// Sets the object that Act::seen() asks. It must outlive this object.
-    void set_sight(const Sight* sight) { sight_ = sight; }
+    void set_sight(Sight* sight) { sight_ = sight; }
 
     /// Does the actions that are due at a tick. The actions of one player run in the order of their stream.
     void run(Tick tick);
@@ -198,10 +198,11 @@ private:
     Host& host_;
     ActionLimits limits_;
     double tick_s_;
+    std::int32_t most_ahead_;  // an action for a tick further in the future runs at once
     StructCodec codec_;
     std::vector<std::vector<Handler>> handlers_;  // by type
     std::vector<Observer> observers_;
-    const Sight* sight_ = nullptr;
+    Sight* sight_ = nullptr;
     bool keeps_results_ = false;
     std::vector<std::unique_ptr<Player>> players_;         // null: the place is free
     std::unordered_map<net::PeerId, std::size_t> places_;  // index in players_

@@ -3,32 +3,40 @@
 #include <algorithm>
 #include <cassert>
 
+#include "input_log.h"
+
 namespace shoal::replication {
 
-InputBuffer::InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience)
+InputBuffer::InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience,
+                         net::Duration tick)
     : type_(type),
       neutral_(neutral.begin(), neutral.end()),
       last_(neutral_),
       out_(neutral_),
       patience_(patience),
+      slots_(2 * std::size_t{2 * ticks_kept(tick)}),
       waiting_(type.layout.presses().size()) {
-    assert(patience >= 1 && patience <= kBehind);
+    assert(patience >= 1);
+    for (Slot& slot : slots_) slot.words.reserve(neutral_.size());  // later ticks allocate nothing
 }
 
-void InputBuffer::insert(Tick tick, std::span<const std::uint32_t> words, Tick next) {
+void InputBuffer::insert(Tick tick, std::span<const std::uint32_t> words, std::optional<std::uint32_t> lag,
+                         Tick next) {
     const auto ahead = static_cast<std::int32_t>(tick - next);
-    if (ahead >= static_cast<std::int32_t>(kAhead)) {
+    if (ahead >= static_cast<std::int32_t>(reach())) {
         stats_.early += 1;
         return;
     }
-    if (ahead < -static_cast<std::int32_t>(kBehind))
+    if (ahead < -static_cast<std::int32_t>(reach()))
         return;  // a repeat that the client sent before the ack reached it, or a very late input
     Slot& slot = this->slot(tick);
     if (slot.is_held && slot.tick == tick) return;
     slot.tick = tick;
     slot.is_held = true;
+    slot.lag = lag;
     slot.words.assign(words.begin(), words.end());
     if (ahead >= 0) return;
+    if (!lag_tick_ || is_newer(tick, *lag_tick_)) set_lag(slot);
     stats_.late += 1;
     join_presses(words, next - tick <= patience_);
 }
@@ -53,6 +61,7 @@ std::span<const std::uint32_t> InputBuffer::take(Tick tick) {
         age_ = 0;
         last_ = slot.words;
         out_ = last_;
+        set_lag(slot);
     } else {
         if (age_) *age_ += *age_ != 0xffffffff;
         const bool repeats = age_ && *age_ <= patience_;

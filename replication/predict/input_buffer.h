@@ -1,12 +1,12 @@
 #pragma once
 // The inputs of one player on the server, from their arrival until their tick.
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "../../net/endpoint.h"
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
@@ -26,20 +26,25 @@ struct InputStats {
 /// Holds the words of inputs, see StructCodec. Not thread-safe.
 class InputBuffer {
 public:
-    static constexpr Tick kAhead = 64;   // an input this many ticks or more in the future is dropped
-    static constexpr Tick kBehind = 64;  // an input is recognised as a duplicate for this many ticks
-
     /// `neutral`: the words of a default input. `patience`: the number of ticks for which the last values
-    /// are used when inputs are missing, and for which the presses of a late input still count; 1 to
-    /// kBehind. The type must outlive the buffer.
-    InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience);
+    /// are used when inputs are missing, and for which the presses of a late input still count; >= 1. The
+    /// type must outlive the buffer.
+    InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience,
+                net::Duration tick);
 
-    /// Adds an input. `next`: the tick of the next take(). Inputs may arrive in any order and repeatedly.
-    void insert(Tick tick, std::span<const std::uint32_t> words, Tick next);
+    /// An input that is so many ticks or more in the future is dropped. For so many ticks in the past a
+    /// duplicate is recognised. Two seconds or more, a power of two.
+    Tick reach() const { return static_cast<Tick>(slots_.size() / 2); }
+
+    /// Adds an input. `lag`: see RenderTime::lag(); empty: the client showed its newest versions. `next`: the
+    /// tick of the next take(). Inputs may arrive in any order and repeatedly.
+    void insert(Tick tick, std::span<const std::uint32_t> words, std::optional<std::uint32_t> lag, Tick next);
 
     /// Returns the input for a tick. Valid until the next call. Call it once for each tick, in order.
     std::span<const std::uint32_t> take(Tick tick);
 
+    /// The lag of the input that the last take() returned, or of a newer one that came too late.
+    std::optional<std::uint32_t> lag() const { return lag_; }
     /// Number of ticks from the newest input that was used at its tick to the last take(). 0: the last take()
     /// had its input. Empty before the first such input.
     std::optional<Tick> age() const { return age_; }
@@ -51,18 +56,25 @@ private:
     struct Slot {
         Tick tick = 0;
         bool is_held = false;
+        std::optional<std::uint32_t> lag;
         std::vector<std::uint32_t> words;
     };
 
     Slot& slot(Tick tick) { return slots_[tick % slots_.size()]; }
+    void set_lag(const Slot& slot) {
+        lag_ = slot.lag;
+        lag_tick_ = slot.tick;
+    }
     void join_presses(std::span<const std::uint32_t> words, bool is_in_time);
 
     const SchemaStruct& type_;
     std::vector<std::uint32_t> neutral_, last_, out_;
     Tick patience_;
-    std::array<Slot, kAhead + kBehind> slots_;
+    std::vector<Slot> slots_;            // by tick
     std::vector<std::uint8_t> waiting_;  // presses to add to the next input: a number for each Press field
     std::optional<Tick> age_;
+    std::optional<std::uint32_t> lag_;
+    std::optional<Tick> lag_tick_;  // the input of this tick stated lag_
     InputStats stats_;
 };
 

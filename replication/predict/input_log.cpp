@@ -1,6 +1,7 @@
 #include "input_log.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "../codec/codec.h"
@@ -9,11 +10,24 @@ namespace shoal::replication {
 
 // The format is specified in ../WIRE.md.
 
+Tick ticks_kept(net::Duration tick) {
+    // A hostile server may say that a tick is a microsecond.
+    return std::bit_ceil(
+        static_cast<Tick>(std::clamp<std::int64_t>(net::Duration(1'000'000) / tick, 64, 1024)));
+}
+
 InputLog::InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral)
     : type_(type),
       neutral_(neutral.begin(), neutral.end()),
       input_(neutral_),
-      waiting_(type.layout.presses().size()) {}
+      waiting_(type.layout.presses().size()),
+      inputs_(64) {}
+
+void InputLog::keep(Tick ticks) {
+    assert(std::has_single_bit(ticks));
+    inputs_.resize(ticks);
+    count_ = unacknowledged_ = 0;
+}
 
 std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words, bool takes_presses) {
     is_in_use_ = true;
@@ -31,7 +45,9 @@ std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words, bool tak
 void InputLog::record(Tick tick) {
     assert(count_ == 0 || is_newer(tick, newest_));
     if (count_ != 0 && tick != newest_ + 1) count_ = unacknowledged_ = 0;
-    std::vector<std::uint32_t>& words = words_[tick % kKept];
+    Input& input = inputs_[tick % inputs_.size()];
+    input.lag = seen_ ? std::optional(seen_->lag(tick)) : std::nullopt;
+    std::vector<std::uint32_t>& words = input.words;
     words = input_;
     const std::vector<std::uint32_t>& presses = type_.layout.presses();
     for (std::size_t i = 0; i < presses.size(); ++i) {
@@ -39,14 +55,14 @@ void InputLog::record(Tick tick) {
         waiting_[i] -= words[presses[i]];
     }
     newest_ = tick;
-    count_ = std::min<std::uint32_t>(count_ + 1, kKept);
+    count_ = std::min(count_ + 1, static_cast<std::uint32_t>(inputs_.size()));
     unacknowledged_ = std::min(unacknowledged_ + 1, count_);
     is_sent_ = false;
 }
 
 std::span<const std::uint32_t> InputLog::at(Tick tick) const {
     if (newest_ - tick >= count_) return {};
-    return words_[tick % kKept];
+    return input(tick).words;
 }
 
 void InputLog::reset() {
@@ -54,7 +70,7 @@ void InputLog::reset() {
     std::fill(waiting_.begin(), waiting_.end(), 0);
     count_ = unacknowledged_ = 0;
     is_in_use_ = shift_parity_ = false;
-    lag_.reset();
+    seen_.reset();
     is_sent_ = true;
     packets_.fill({});
 }
@@ -63,11 +79,18 @@ void InputLog::write(std::uint32_t count, BitWriter& out) const {
     out.write(newest_ % (Tick{1} << InputSection::kTickBits), InputSection::kTickBits);
     out.write(count - 1, InputSection::kCountBits);
     out.write_bool(shift_parity_);
-    out.write_bool(lag_.has_value());
-    constexpr std::uint32_t kMostLag = (1u << InputSection::kLagBits) - 1;
-    if (lag_) out.write(std::min(*lag_, kMostLag), InputSection::kLagBits);
+    const std::optional<std::uint32_t> newest_lag = input(newest_).lag;
+    out.write_bool(newest_lag.has_value());
     std::span<const std::uint32_t> before = neutral_;
+    std::uint32_t lag_before = 0;
     for (std::uint32_t i = count; i-- > 0;) {
+        if (newest_lag) {
+            const std::uint32_t lag = input(newest_ - i).lag.value_or(*newest_lag);
+            const bool is_first = i + 1 == count;
+            out.write_golomb(is_first ? lag : zigzag(lag - lag_before),
+                             is_first ? InputSection::kLagOrder : InputSection::kLagChangeOrder);
+            lag_before = lag;
+        }
         const std::span<const std::uint32_t> words = at(newest_ - i);
         write_value(type_.layout, before, words, out);
         before = words;
@@ -103,11 +126,14 @@ bool InputSection::read(const SchemaStruct& type, std::span<const std::uint32_t>
     newest = in.read(kTickBits);
     count = in.read(kCountBits) + 1;
     shift_parity = in.read_bool();
-    lag.reset();
-    if (in.read_bool()) lag = in.read(kLagBits);
+    is_delayed = in.read_bool();
     if (words.size() < count) words.resize(count);
+    lags.resize(count);
     std::span<const std::uint32_t> before = neutral;
     for (std::uint32_t i = 0; i < count; ++i) {
+        if (is_delayed)
+            lags[i] =
+                i == 0 ? in.read_golomb(kLagOrder) : lags[i - 1] + unzigzag(in.read_golomb(kLagChangeOrder));
         if (!read_value(type.layout, before, in, words[i])) return false;
         before = words[i];
     }

@@ -11,18 +11,24 @@
 #include "../play/uplink.h"
 #include "../schema/image.h"
 #include "../schema/schema.h"
+#include "../show/render_time.h"
 
 namespace shoal::replication {
+
+/// Number of ticks whose inputs and predicted values are kept: those of at least one second, a power of two.
+Tick ticks_kept(net::Duration tick);
 
 /// Holds the words of inputs, see StructCodec. Writes the section `inputs` of a payload: all inputs that are
 /// not acknowledged, each as the difference to the input before it. Not thread-safe.
 class InputLog final : public SectionWriter {
 public:
-    static constexpr Tick kKept = 64;               // ticks whose inputs are kept
     static constexpr std::uint32_t kMostSent = 32;  // inputs in one packet
 
     /// `neutral`: the words of a default input. The type must outlive the log.
     InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral);
+
+    /// Drops all inputs, and keeps those of the last `ticks` ticks from now on. Requires a power of two.
+    void keep(Tick ticks);
 
     /// Sets what the player does now. The values stay in use until the next call. Presses are added to those
     /// of earlier calls if `takes_presses`. Returns how many presses were dropped: all without
@@ -43,9 +49,9 @@ public:
     /// See InputClock::shift_parity().
     void set_shift_parity(bool shift_parity) { shift_parity_ = shift_parity; }
 
-    /// Sets by how much the time that the client shows is behind the tick of the newest input, in 1/16 of a
-    /// tick. Without a call since reset(), the client shows the newest versions.
-    void set_lag(std::uint32_t lag) { lag_ = lag; }
+    /// Sets what the player sees while it makes the inputs of the next record() calls: the client's render
+    /// time, or its newest versions.
+    void set_seen(const std::optional<RenderTime>& seen) { seen_ = seen; }
 
     /// Drops all inputs, for a new connection.
     void reset();
@@ -63,17 +69,23 @@ private:
         Tick newest = 0;
     };
 
+    struct Input {
+        std::vector<std::uint32_t> words;
+        std::optional<std::uint32_t> lag;  // of what the player saw, see RenderTime::lag()
+    };
+
+    const Input& input(Tick tick) const { return inputs_[tick % inputs_.size()]; }
     void write(std::uint32_t count, BitWriter& out) const;
 
     const SchemaStruct& type_;
     std::vector<std::uint32_t> neutral_, input_;
     std::vector<std::uint32_t> waiting_;  // presses that are in no input yet: a number for each Press field
-    std::array<std::vector<std::uint32_t>, kKept> words_;  // by tick
-    std::uint32_t count_ = 0;                              // number of inputs kept; the last is newest_
+    std::vector<Input> inputs_;           // by tick
+    std::uint32_t count_ = 0;             // number of inputs kept; the last is newest_
     Tick newest_ = 0;
     std::uint32_t unacknowledged_ = 0;  // number of inputs without an ack: the newest ones
     bool is_in_use_ = false, is_sent_ = true, shift_parity_ = false, lacked_room_ = false;
-    std::optional<std::uint32_t> lag_;
+    std::optional<RenderTime> seen_;
     std::array<Packet, kPackets> packets_{};  // by number
     BitWriter bits_;
 };
@@ -83,12 +95,18 @@ struct InputSection {
     std::uint32_t newest = 0;  // the low kTickBits bits of the newest tick
     std::uint32_t count = 0;   // 1 to InputLog::kMostSent
     bool shift_parity = false;
-    std::optional<std::uint32_t> lag;               // see InputLog::set_lag()
-    std::vector<std::vector<std::uint32_t>> words;  // the first `count` are used, the oldest first
+    bool is_delayed = false;  // the client shows an earlier time than its newest state
+    // The first `count` are used, the oldest first. The lags only if is_delayed, see RenderTime::lag().
+    std::vector<std::vector<std::uint32_t>> words;
+    std::vector<std::uint32_t> lags;
+
+    std::optional<std::uint32_t> lag(std::uint32_t i) const {
+        return is_delayed ? std::optional(lags[i]) : std::nullopt;
+    }
 
     static constexpr unsigned kTickBits = 12;
     static constexpr unsigned kCountBits = 5;
-    static constexpr unsigned kLagBits = 11;
+    static constexpr unsigned kLagOrder = 7, kLagChangeOrder = 2;
 
     /// Replaces this section by the one that `in` contains. Returns false if the bits are invalid.
     bool read(const SchemaStruct& type, std::span<const std::uint32_t> neutral, BitReader& in);

@@ -43,6 +43,8 @@ void Predictor::check_steps(Tick every, OnStepFault on_fault) {
 void Predictor::start(net::Duration tick, std::uint64_t random_seed) {
     clock_.emplace(tick);
     tick_ = tick;
+    kept_ = ticks_kept(tick);
+    if (log_) log_->keep(kept_);
     seed_ = random_seed;
 }
 
@@ -135,7 +137,7 @@ void Predictor::join(ecs::Entity entity, bool is_active) {
     member.net_id = net_id;
     member.since = shown->tick;
     member.is_active = is_active;
-    member.rows.resize(values_.row_words() * kKept);
+    member.rows.resize(values_.row_words() * kept_);
     if (entity.index >= places_.size()) places_.resize(entity.index + std::size_t{1});
     places_[entity.index] = static_cast<std::uint32_t>(members_.size());
     members_.push_back(std::move(member));
@@ -208,7 +210,7 @@ void Predictor::reconcile() {
     if (!complete || !last_ || members_.empty()) return;
     const Tick tick = *complete;
     if (tick == checked_ && !must_restore_) return;
-    if (*last_ - tick >= kKept) return;  // also if the tick is newer
+    if (*last_ - tick >= kept_) return;  // also if the tick is newer
     if (!find_images(tick)) return;
     checked_ = tick;
     for (std::size_t i = 0; i < members_.size(); ++i) {

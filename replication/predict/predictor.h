@@ -36,8 +36,6 @@ struct PredictionStats {
 /// file, the group is the set of entities with the tags Mine or ToPredict. Not thread-safe.
 class Predictor {
 public:
-    static constexpr Tick kKept = InputLog::kKept;  // ticks that can be simulated again
-
     /// The arguments must outlive this object. `map` translates references. `max_lead`: while the lead is
     /// greater, nothing is predicted.
     Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, EntityMap& map,
@@ -67,6 +65,10 @@ public:
         if (clock_) clock_->shift(by);
     }
 
+    /// See InputLog::set_seen().
+    void set_seen(const std::optional<RenderTime>& seen) {
+        if (log_) log_->set_seen(seen);
+    }
     /// Takes an input: a value of the schema's input type. Its presses are dropped if the client does not
     /// play.
     void set_input(const void* input, bool is_playing = true);
@@ -100,7 +102,7 @@ private:
         Tick since = 0;                   // the entity belongs to the group from this tick on
         bool is_found = false;            // the entity still has a tag of the group
         bool is_active = false;           // the entity was restored once, and has been simulated since then
-        std::vector<std::uint32_t> rows;  // a row for each of the last kKept ticks, by tick
+        std::vector<std::uint32_t> rows;  // a row for each of the last kept_ ticks, by tick
         Smoothing::Shown shown;
         std::optional<std::uint32_t> teleports;  // the entity's teleport count at the last check
         bool has_teleported = false;
@@ -108,7 +110,7 @@ private:
 
     std::span<std::uint32_t> row(Member& member, Tick tick) {
         const std::size_t words = values_.row_words();
-        return std::span(member.rows).subspan(tick % kKept * words, words);
+        return std::span(member.rows).subspan(tick % kept_ * words, words);
     }
     /// Returns the entity's index in members_; members_.size() if it is not a member.
     std::size_t find(ecs::Entity entity) const;
@@ -156,6 +158,7 @@ private:
 
     std::optional<InputClock> clock_;
     net::Duration tick_{0};
+    Tick kept_ = 64;  // ticks that can be computed again, see ticks_kept()
     std::uint64_t seed_ = 0;
     std::optional<Tick> last_;  // the newest tick that was run
     std::vector<Member> members_;

@@ -7,7 +7,7 @@ namespace shoal::replication {
 namespace {
 
 Tick patience_of(net::Duration patience, net::Duration tick) {
-    return std::clamp<Tick>(static_cast<Tick>(patience / tick), 1, InputBuffer::kBehind);
+    return std::max<Tick>(static_cast<Tick>(patience / tick), 1);
 }
 
 }  // namespace
@@ -35,12 +35,10 @@ void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
     places_[player] = place;
     players_[place] = {player,
                        peer,
-                       std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_)),
+                       std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_), tick_),
                        std::make_unique<LeadMeter>(tick_),
                        0,
-                       neutral_,
-                       {},
-                       {}};
+                       neutral_};
 }
 
 void ServerInputs::reconnect(net::PeerId id) {
@@ -68,14 +66,9 @@ void ServerInputs::commit_section(net::PeerId id, net::Time now) {
     Player* const player = find(id);
     if (!player || timeline_.is_empty()) return;
     const Tick newest = section_.newest_near(next_);
-    for (Tick tick = newest - (section_.count - 1); !is_newer(tick, newest); ++tick) {
-        if (player->lags_until && !is_newer(tick, *player->lags_until)) continue;
-        player->lags[tick % InputLog::kKept] = section_.lag;
-        player->lags_until = tick;
-    }
     const std::uint64_t late = player->buffer->stats().late;
     for (std::uint32_t i = 0; i < section_.count; ++i)
-        player->buffer->insert(newest - (section_.count - 1 - i), section_.words[i], next_);
+        player->buffer->insert(newest - (section_.count - 1 - i), section_.words[i], section_.lag(i), next_);
     for (std::uint64_t i = late; i < player->buffer->stats().late; ++i) player->lead->note_late(now);
     // If the server runs its ticks late, packets wait in its socket: their margins say nothing about the
     // path.
@@ -129,11 +122,9 @@ void ServerInputs::write(ecs::Entity entity, std::span<const std::uint32_t> word
     });
 }
 
-std::optional<std::uint32_t> ServerInputs::lag(net::PeerId id, Tick tick) const {
+std::optional<std::uint32_t> ServerInputs::lag(net::PeerId id) const {
     const Player* const player = const_cast<ServerInputs*>(this)->find(id);
-    if (!player || !player->lags_until) return std::nullopt;
-    const Tick last = is_newer(tick, *player->lags_until) ? *player->lags_until : tick;
-    return player->lags[last % InputLog::kKept];
+    return player ? player->buffer->lag() : std::nullopt;
 }
 
 std::optional<Tick> ServerInputs::age(net::PeerId id) const {

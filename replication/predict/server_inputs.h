@@ -51,9 +51,8 @@ public:
                 if (const auto shift = player.lead->take_shift(now)) fn(player.id, *shift);
     }
 
-    /// Returns the lag that the client stated with its input for `tick`, or with its newest input if this is
-    /// older, see InputLog::set_lag(). Empty if it stated none, or for an unknown player.
-    std::optional<std::uint32_t> lag(net::PeerId player, Tick tick) const;
+    /// See InputBuffer::lag(), for the last apply(). Empty for an unknown player.
+    std::optional<std::uint32_t> lag(net::PeerId player) const;
     /// See InputBuffer. For an unknown player age() is empty and stats() are all zero.
     std::optional<Tick> age(net::PeerId player) const;
     InputStats stats(net::PeerId player) const;
@@ -79,9 +78,6 @@ private:
         std::unique_ptr<LeadMeter> lead;
         std::uint64_t received = 0;            // packets of the present connection
         std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
-        // The lags of the last ticks, by tick modulo kKept.
-        std::array<std::optional<std::uint32_t>, InputLog::kKept> lags{};
-        std::optional<Tick> lags_until;  // newest tick in `lags`
     };
 
     Player* find(net::PeerId player) {

@@ -8,15 +8,9 @@
 #include <optional>
 
 #include "../../net/endpoint.h"
-#include "../schema/image.h"
+#include "render_time.h"
 
 namespace shoal::replication {
-
-/// A point of the server's time, between two ticks.
-struct RenderTime {
-    Tick tick = 0;
-    float fraction = 0;  // in [0, 1): the part of the time from `tick` to the next tick that has passed
-};
 
 /// Computes the render time of a client from the arrivals of state payloads. One per connection; not
 /// thread-safe.

@@ -6,14 +6,30 @@
 namespace shoal::replication {
 namespace {
 
-constexpr double kMostSpeed = 1.1;   // of a client's render time; correct clients stay below 1.09
-constexpr double kSlackTicks = 2.0;  // frames and ticks of a client do not begin at the same time
+constexpr double kMostSpeed = 1.1;  // of a client's render time; correct clients stay below 1.09
+// Frames and ticks of a client do not begin at the same time, and all inputs of a frame saw the same. Actions
+// may differ from the inputs by another tick.
+constexpr double kSlackTicks = 2.0, kLongestFrameUs = 1e6 / 15, kActionSlackTicks = 1.0;
+
+double ticks(Tick difference) {
+    return static_cast<std::int32_t>(difference);
+}
+
+RenderTime before(Tick tick, double lag) {
+    const double whole = std::ceil(lag);
+    return {tick - static_cast<Tick>(static_cast<std::int64_t>(whole)), static_cast<float>(whole - lag)};
+}
 
 }  // namespace
 
 Rewind::Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, std::uint32_t tick_us,
                Tick max_ticks)
-    : world_(world), schema_(schema), sender_(sender), mixer_(schema), max_ticks_(max_ticks) {
+    : world_(world),
+      schema_(schema),
+      sender_(sender),
+      mixer_(schema),
+      max_ticks_(max_ticks),
+      slack_(kSlackTicks + kLongestFrameUs / tick_us) {
     mixer_.set_tick_us(tick_us);
 }
 
@@ -45,22 +61,47 @@ void Rewind::set_time(PlayerId id, Tick tick, std::optional<std::uint32_t> state
     if (found == players_.end()) return;
     Player& player = found->second;
     player.time.reset();
+    player.states = player.states || stated;
+    if (stated || player.tick) set(player, tick, claimed(player, tick, stated), player.states);
+}
+
+void Rewind::look(PlayerId id, Tick made_for, std::optional<std::uint32_t> stated, Tick now) {
+    const auto found = players_.find(id);
+    if (found == players_.end() || (!stated && !found->second.tick)) return;
+    Player& player = found->second;
+    const double lag = claimed(player, now, stated) + (stated ? ticks(now - made_for) : 0);
+    if (!player.states) return set(player, now, lag, stated.has_value());
+    // At most that of the inputs: else the next input would move the time too fast.
+    const double most = std::min(max_ticks_, slowed(player, now) + slack_ + kActionSlackTicks),
+                 least = least_lag(player, now);
+    player.stats.breaches += lag < least;
+    player.time = before(now, std::min(std::max(lag, least), most));
+}
+
+/// The lag that a player claims. Without one: that of its newest versions.
+double Rewind::claimed(const Player& player, Tick now, std::optional<std::uint32_t> stated) const {
+    if (stated) return static_cast<double>(*stated) / RenderTime::kLagsPerTick;
     const std::optional<Tick> newest = sender_.newest_delivered(player.peer);
-    if (!stated || !newest) return;
-    double lag = static_cast<double>(*stated) / kPerTick;
-    const double claimed = lag;
-    if (player.tick) {
-        player.least_lag -= (kMostSpeed - 1) * static_cast<double>(tick - *player.tick);
-        lag = std::max(lag, player.least_lag);
-    }
-    lag = std::max(lag, static_cast<double>(static_cast<std::int32_t>(tick - *newest)));
-    lag = std::min(lag, static_cast<double>(max_ticks_));
-    player.stats.breaches += lag != claimed;
-    player.least_lag = std::max(player.least_lag, lag - kSlackTicks);
-    player.tick = tick;
-    const double whole = std::ceil(lag);
-    player.time = {tick - static_cast<Tick>(static_cast<std::int64_t>(whole)),
-                   static_cast<float>(whole - lag)};
+    return newest ? ticks(now - *newest) : 0;
+}
+
+/// The least lag with which the time does not run too fast.
+double Rewind::slowed(const Player& player, Tick now) const {
+    if (!player.tick) return -max_ticks_;
+    return player.least_lag - (kMostSpeed - 1) * ticks(now - *player.tick);
+}
+
+double Rewind::least_lag(const Player& player, Tick now) const {
+    return std::max(slowed(player, now), claimed(player, now, {}));
+}
+
+void Rewind::set(Player& player, Tick now, double lag, bool counts) {
+    if (!sender_.newest_delivered(player.peer)) return;
+    player.lag = std::min(std::max(lag, least_lag(player, now)), max_ticks_);
+    player.stats.breaches += counts && player.lag != lag;
+    player.least_lag = std::max(slowed(player, now), player.lag - slack_);
+    player.tick = now;
+    player.time = before(now, player.lag);
 }
 
 /// Returns the entity as of a tick of which the player has a record.

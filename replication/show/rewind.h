@@ -15,9 +15,9 @@ namespace shoal::replication {
 class Past;
 
 struct RewindStats {
-    // Ticks in which a player claimed a time beyond the limits, and got the nearest allowed time. With a
-    // correct client this happens only if packets are lost and the client shows a time after its newest
-    // state.
+    // Inputs and actions for which a player stated a time beyond the limits, or none after it stated one, and
+    // got the nearest allowed time. With a correct client this happens only if packets are lost and the
+    // client shows a time after its newest state.
     std::uint64_t breaches = 0;
 };
 
@@ -33,12 +33,12 @@ public:
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
 
-    /// The unit of a lag is 1 / kPerTick of a tick.
-    static constexpr std::uint32_t kPerTick = 16;
-
     /// Sets what the client showed when it made the player's input for `tick`, the current tick: the time
-    /// `lag` before `tick`, or the newest versions if `lag` is empty. Call it at most once per tick.
+    /// `lag` before `tick`, see RenderTime::lag(). Without a lag the client showed its newest versions. Call
+    /// it at most once per tick.
     void set_time(PlayerId player, Tick tick, std::optional<std::uint32_t> lag);
+    /// The same for an action, until the next set_time().
+    void look(PlayerId player, Tick made_for, std::optional<std::uint32_t> lag, Tick now) override;
 
     /// See Server::seen_by().
     Past seen_by(PlayerId player) const;
@@ -55,10 +55,16 @@ private:
         Sender::Peer peer = 0;
         std::optional<RenderTime> time;
         std::optional<Tick> tick;  // of the last set_time() with a lag
+        double lag = 0;            // in ticks, at `tick`: that of `time`
         double least_lag = 0;      // in ticks, at `tick`; a smaller lag would mean that the time ran too fast
+        bool states = false;       // its inputs state what they saw
         RewindStats stats;
     };
 
+    double claimed(const Player& player, Tick now, std::optional<std::uint32_t> stated) const;
+    double slowed(const Player& player, Tick now) const;
+    double least_lag(const Player& player, Tick now) const;
+    void set(Player& player, Tick now, double lag, bool counts);
     const Player* find(PlayerId player) const;
     bool see(const Player* player, ecs::Entity entity, const void* type, bool is_there, void* value) const;
     /// Returns false if the player did not have the component. `index`: kMaxComponents if it is not declared.
@@ -73,7 +79,8 @@ private:
     const Schema& schema_;
     const Sender& sender_;
     Mixer mixer_;
-    Tick max_ticks_;
+    double max_ticks_;
+    double slack_;  // in ticks
     std::unordered_map<PlayerId, Player> players_;
 };
 

@@ -1,8 +1,12 @@
 #pragma once
 // Interface for Act::seen(): knows how a player's client shows the world.
 
+#include <cstdint>
+#include <optional>
+
 #include "../../ecs/entity.h"
 #include "../play/player_id.h"
+#include "../schema/image.h"
 
 namespace shoal::replication {
 
@@ -13,6 +17,11 @@ public:
     /// default value. Returns false if the client does not show the component.
     virtual bool see(PlayerId player, ecs::Entity entity, const void* type, bool is_there,
                      void* value) const = 0;
+
+    /// On a server: see() returns what the player's client showed when it made something for the tick
+    /// `made_for`, with this lag, see RenderTime::lag(). `now`: the present tick.
+    virtual void look(PlayerId /*player*/, Tick /*made_for*/, std::optional<std::uint32_t> /*lag*/,
+                      Tick /*now*/) {}
 
 protected:
     ~Sight() = default;

@@ -1,6 +1,7 @@
 #pragma once
 // Estimates when the ticks of a server happen, on the clock of the observer.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -41,8 +42,10 @@ public:
     static double ms(net::Duration duration) {
         return std::chrono::duration<double, std::milli>(duration).count();
     }
+    /// The nearest duration within 10,000 years.
     static net::Duration from_ms(double ms) {
-        return std::chrono::duration_cast<net::Duration>(std::chrono::duration<double, std::milli>(ms));
+        return std::chrono::duration_cast<net::Duration>(
+            std::chrono::duration<double, std::milli>(std::clamp(ms, -3e14, 3e14)));
     }
 
 private:

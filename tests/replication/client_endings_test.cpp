@@ -9,6 +9,7 @@
 
 #include "replication/message.h"
 #include "tests/replication/support/link.h"
+#include "tests/sim/play_session.h"
 
 namespace shoal::replication::client_endings_test {
 namespace {
@@ -120,6 +121,28 @@ TEST(ClientEndings, AServerThatFillsTheMemoryIsLeftWithAReason) {
     EXPECT_EQ(island.player.client.failure(),
               "protocol error: more entities or versions than this client takes");
     EXPECT_NE(island.link.listener.last_text.find("more entities or versions"), std::string::npos);
+}
+
+// Goal: no length of a tick that a server states, and no ticks that it jumps over, break the clocks of a
+// client.
+TEST(ClientEndings, AServerWithAnAbsurdClockIsHarmless) {
+    for (const double hz : {1e6, 1e6 / 4294967295.0}) {
+        ServerOptions options = Link::default_options();
+        options.sender.tick_hz = hz;
+        Link link(options, sim::play_schema());
+        link.server.on_join([&](PlayerId) {
+            return link.world.spawn(sim::Spot{}, sim::Speed{}, sim::Dashes{}, sim::Helm{}, Replicated{});
+        });
+        Link::Player& player = link.add();
+        player.client.on_step(sim::sail);
+        link.server.on_step(sim::sail);
+        for (int i = 0; i < 120; ++i) {
+            player.client.input(sim::Helm{1, 0, true});
+            link.step();
+        }
+        EXPECT_EQ(player.client.phase(), Phase::playing);
+        EXPECT_TRUE(player.client.is_connected());
+    }
 }
 
 // The seat is gone if the server or the player ended the connection for good.

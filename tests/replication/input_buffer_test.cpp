@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "tests/replication/support/tiller.h"
 
 namespace shoal::replication::input_buffer_test {
@@ -10,10 +13,10 @@ namespace {
 constexpr Tick kPatience = 15;
 
 struct Desk : TillerWords {
-    void insert(Tick tick, const Tiller& tiller) { buffer.insert(tick, of(tiller), next); }
+    void insert(Tick tick, const Tiller& tiller) { buffer.insert(tick, of(tiller), {}, next); }
     Tiller take() { return from(buffer.take(next++)); }
 
-    InputBuffer buffer{type, neutral, kPatience};
+    InputBuffer buffer{type, neutral, kPatience, net::Duration(16'667)};
     Tick next = 100;
 };
 
@@ -109,11 +112,11 @@ TEST(InputBuffer, ATickGetsAtMostThreePressesAndTheOthersWait) {
 TEST(InputBuffer, Trap06InputsOfFarTicksAreDroppedAndTicksMayWrap) {
     Desk desk;
     desk.next = 0xffff'fffe;
-    desk.insert(0xffff'fffe + InputBuffer::kAhead, {1, 0, false, false});
+    desk.insert(0xffff'fffe + desk.buffer.reach(), {1, 0, false, false});
     desk.insert(desk.next + 0x7fff'ffff, {1, 0, false, false});
     EXPECT_EQ(desk.buffer.stats().early, 2u);
     desk.insert(desk.next + 0x8000'0000, {1, 0, false, false});
-    desk.insert(desk.next - 65, {1, 0, false, false});
+    desk.insert(desk.next - desk.buffer.reach() - 1, {1, 0, false, false});
     EXPECT_EQ(desk.buffer.stats().late, 0u);
     for (Tick i = 0; i < 4; ++i)
         desk.insert(0xffff'fffe + i, {static_cast<std::int8_t>(i % 2), 0, false, false});
@@ -121,20 +124,57 @@ TEST(InputBuffer, Trap06InputsOfFarTicksAreDroppedAndTicksMayWrap) {
     EXPECT_EQ(desk.buffer.stats().in_time, 4u);
 }
 
-TEST(InputBuffer, AnInputIsLateForSixtyFourTicksAndEarlyFromSixtyFour) {
+TEST(InputBuffer, AnInputIsLateAndEarlyWithinTwoSeconds) {
     Desk desk;
-    desk.insert(desk.next - InputBuffer::kBehind - 1, {1, 0, false, false});
+    const Tick reach = desk.buffer.reach();
+    EXPECT_GE(reach, 2u * 60);
+    desk.insert(desk.next - reach - 1, {1, 0, false, false});
     EXPECT_EQ(desk.buffer.stats().late, 0u);
-    for (int copy = 0; copy < 2; ++copy) desk.insert(desk.next - InputBuffer::kBehind, {1, 0, false, false});
+    for (int copy = 0; copy < 2; ++copy) desk.insert(desk.next - reach, {1, 0, false, false});
     EXPECT_EQ(desk.buffer.stats().late, 1u);
-    desk.insert(desk.next + InputBuffer::kAhead - 1, {1, 0, false, false});
+    desk.insert(desk.next + reach - 1, {1, 0, false, false});
     EXPECT_EQ(desk.buffer.stats().early, 0u);
-    desk.insert(desk.next + InputBuffer::kAhead, {1, 0, false, false});
+    desk.insert(desk.next + reach, {1, 0, false, false});
     EXPECT_EQ(desk.buffer.stats().early, 1u);
-    for (Tick i = 0; i + 1 < InputBuffer::kAhead; ++i) EXPECT_EQ(desk.take().x, 0);
+    for (Tick i = 0; i + 1 < reach; ++i) EXPECT_EQ(desk.take().x, 0);
     EXPECT_EQ(desk.take().x, 1);
-    for (Tick i = 0; i < 2 * (InputBuffer::kAhead + InputBuffer::kBehind); ++i) desk.take();
+    for (Tick i = 0; i < 4 * reach; ++i) desk.take();
     EXPECT_EQ(desk.buffer.stats().in_time, 1u) << "the early one was dropped, and no input is used twice";
+}
+
+// Goal: what is kept is a time, whatever the tick rate.
+TEST(InputBuffer, ReachesTwoSecondsAtAnyTickRate) {
+    const Desk desk;
+    for (const int hz : {10, 20, 30, 60, 64, 128, 144, 250, 1000}) {
+        const InputBuffer buffer(desk.type, desk.neutral, 1, net::Duration(1'000'000 / hz));
+        EXPECT_GE(buffer.reach(), 2u * static_cast<Tick>(hz));
+        EXPECT_LE(buffer.reach(), std::max(128u, 4u * static_cast<Tick>(hz)));
+    }
+    for (const std::int64_t us : {1LL, 4'294'967'295LL})
+        EXPECT_LE(InputBuffer(desk.type, desk.neutral, 1, net::Duration(us)).reach(), 2'048u);
+}
+
+// Goal: each tick gets the lag of its own input. Without an input the time goes on.
+TEST(InputBuffer, TheLagIsThatOfTheInputThatIsTaken) {
+    Desk desk;
+    EXPECT_EQ(desk.buffer.lag(), std::nullopt);
+    const auto insert = [&](Tick tick, std::optional<std::uint32_t> lag) {
+        desk.buffer.insert(tick, desk.of({}), lag, desk.next);
+    };
+    insert(101, 50);
+    insert(100, 30);
+    insert(100, 99);  // a duplicate
+    insert(103, std::nullopt);
+    for (const std::optional<std::uint32_t> lag :
+         {std::optional(30u), std::optional(50u), std::optional(50u), std::optional<std::uint32_t>()}) {
+        desk.take();
+        EXPECT_EQ(desk.buffer.lag(), lag);
+    }
+    desk.take();
+    insert(104, 7);
+    EXPECT_EQ(desk.buffer.lag(), 7u) << "late, but newer than the last one that was used";
+    insert(102, 8);
+    EXPECT_EQ(desk.buffer.lag(), 7u);
 }
 
 TEST(InputBuffer, PressesCountAsLongAsTheValuesAreRepeated) {

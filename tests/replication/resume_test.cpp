@@ -58,6 +58,28 @@ struct Bay {
     PlayerId id;
 };
 
+// Goal: a client whose own connection timed out does not leave. Method: the client hears nothing more; the
+// server hears the client, also its disconnect.
+TEST(Resume, AClientThatHeardNothingKeepsItsSeat) {
+    ServerOptions slow = short_timeouts();
+    slow.host.connection.timeout = 10s;
+    Bay bay(slow);
+    Link& link = bay.link;
+    Link::Player& player = bay.add();
+    link.run(60);
+    ASSERT_EQ(player.client.phase(), Phase::playing);
+    link.deaf = player.wire.address;
+    link.run(90);
+    link.deaf.reset();
+    EXPECT_EQ(player.listener.last_reason, net::DisconnectReason::timed_out);
+    EXPECT_EQ(bay.notes, "join away");
+    EXPECT_EQ(link.server.phase(bay.id), Phase::away);
+    bay.connect(player);
+    link.run(60);
+    EXPECT_EQ(player.client.phase(), Phase::playing);
+    EXPECT_EQ(bay.notes, "join away back");
+}
+
 TEST(Resume, AClientThatKeptItsWorldGetsADelta) {
     Bay bay;
     Link& link = bay.link;

@@ -72,11 +72,14 @@ public:
 
     PlaySession(replication::Schema schema, const net::LinkConfig& link, std::size_t count,
                 std::uint64_t seed = 1, std::uint64_t bytes_per_second = 0,
-                const replication::ClientOptions& client_options = {})
+                const replication::ClientOptions& client_options = {},
+                net::Duration tick = net::Duration(16'667))
         : schema_(std::move(schema)),
           network_(link, seed),
+          tick_(tick),
           random(static_cast<std::uint32_t>(seed)),
-          server(world, schema_, network_.at(at_server_), server_options(bytes_per_second), &listener_) {
+          server(world, schema_, network_.at(at_server_), server_options(bytes_per_second, tick),
+                 &listener_) {
         for (std::size_t i = 0; i < count; ++i) {
             replication::ClientOptions options = client_options;
             options.net.protocol_id = 5;
@@ -182,8 +185,10 @@ private:
         std::memcpy(seed.data(), &number, sizeof number);
         return seed;
     }
-    static replication::ServerOptions server_options(std::uint64_t bytes_per_second) {
+    static replication::ServerOptions server_options(std::uint64_t bytes_per_second, net::Duration tick) {
         replication::ServerOptions options;
+        options.sender.tick_hz = 1e6 / static_cast<double>(tick.count());
+        options.max_rewind_s = std::max(options.max_rewind_s, static_cast<double>(tick.count()) * 1e-5);
         if (bytes_per_second != 0) options.host.connection.max_bytes_per_second = bytes_per_second;
         options.host.protocol_id = 5;
         options.host.seed = seed_of(1);
@@ -193,7 +198,7 @@ private:
     void tick() {
         network_.receive_all(at_server_, server.host(), now);
         server.tick(now);
-        next_tick += std::chrono::microseconds(16'667);
+        next_tick += tick_;
     }
     void frame(Player& player) {
         network_.receive_all(player.address, player.client.endpoint(), now);
@@ -205,6 +210,7 @@ private:
     replication::Schema schema_;
     const net::Address at_server_ = net::Address::ipv4(10, 0, 0, 1, 7000);
     net::BadNetwork network_;
+    net::Duration tick_;
     Listener listener_{*this};
     net::Time hung_until_{0};
 

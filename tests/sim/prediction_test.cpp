@@ -451,6 +451,30 @@ TEST(Prediction, WithTooMuchLeadTheOwnShipIsShownAsTheServerSays) {
     EXPECT_TRUE(sailing.player().client.is_predicting());
 }
 
+// Goal: what is kept is a time: with any tick rate a client is corrected while its lead is at most max_lead.
+TEST(Prediction, ALongPathIsCorrectedAtAnyTickRate) {
+    for (const auto& [hz, latency] :
+         {std::pair(10, 150ms), std::pair(60, 150ms), std::pair(144, 220ms), std::pair(250, 150ms),
+          std::pair(1'000, 40ms), std::pair(1'000, 150ms)}) {
+        SCOPED_TRACE(testing::Message() << hz << " Hz, " << 2 * latency.count() << " ms");
+        replication::ClientOptions options;
+        options.max_lead = 900ms;
+        PlaySession session(play_schema(), steady(latency), 1, 1, 0, options, net::Duration(1'000'000 / hz));
+        Player& player = *session.players[0];
+        player.on_frame = PlaySession::wander(1);
+        session.run(5s);
+        const std::uint64_t checks = player.client.prediction_stats().checks;
+        session.world.set(session.ship(player), Spot{30, 30});
+        session.run(4s);
+        EXPECT_GT(player.client.prediction_stats().checks, checks + 20);
+        EXPECT_GT(player.client.prediction_stats().mispredictions, 0u);
+        EXPECT_EQ(session.input_stats(player).early, 0u);
+        player.on_frame = [](Player& of) { of.client.input(Helm{}); };
+        session.run(3s);
+        EXPECT_TRUE(session.agrees(player));
+    }
+}
+
 TEST(Prediction, ANewConnectionBeginsAnew) {
     Sailing sailing(steady(30ms));
     sailing.player().client.connect(sailing.at_server());

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,7 @@ TEST(Rewind, APastIsWhatTheClientShowed) {
                     player.client.receiver().entity(session.server.sender().net_id(target));
                 const std::optional<Spot> spot = replica ? player.client.sample<Spot>(replica) : std::nullopt;
                 const std::optional<replication::Tick> tick = player.client.predicted_tick();
-                if (spot && tick) shown[i].emplace(*tick, *spot);
+                if (spot && tick) shown[i][*tick + 1] = *spot;  // seen while the next input is made
                 wander(player);
             };
         }
@@ -150,6 +151,62 @@ TEST(Rewind, AnActionSeesTheSameOnBothSides) {
         EXPECT_GT(equal, compared * 95 / 100);
         EXPECT_GT(present_error / compared, 1.5) << "without lag compensation";
     }
+}
+
+// Goal: whatever the rates of frames and ticks, each input and each action is judged by what was drawn when
+// it was made. Method: a target moves evenly; nothing is lost, so all times must be equal.
+TEST(Rewind, InputsAndActionsSeeWhatWasDrawnAtAllRates) {
+    for (const int tick_hz : {10, 20, 30, 60, 128})
+        for (const int frame_hz : {15, 20, 30, 60, 75, 144, 240}) {
+            SCOPED_TRACE(testing::Message() << tick_hz << " ticks, " << frame_hz << " frames a second");
+            for (const bool is_server : {false, true}) Look::seen_here(is_server).clear();
+            replication::Schema schema = play_schema();
+            schema.action<Look>("look", replication::at_most(1000));
+            PlaySession session(std::move(schema), steady(std::chrono::milliseconds(30)), 1, 1, 0, {},
+                                net::Duration(1'000'000 / tick_hz));
+            PlaySession::Player& player = *session.players[0];
+            player.frame = net::Duration(1'000'000 / frame_hz);
+            const ecs::Entity target = session.world.spawn(Spot{}, replication::Replicated{});
+            std::map<replication::Tick, float> shown;  // by the tick of the input
+            std::optional<float> drawn;                // in the last frame
+            replication::Tick last = 0;
+            std::uint32_t number = 0;
+            const double tolerance = 10.0 / tick_hz / 16 + 0.011;
+            player.on_frame = [&](PlaySession::Player& self) {
+                const auto tick = self.client.predicted_tick();
+                for (; drawn && tick && last != *tick; ++last) shown[last + 1] = *drawn;
+                if (tick) last = *tick;
+                const ecs::Entity replica =
+                    self.client.receiver().entity(session.server.sender().net_id(target));
+                const auto spot = replica ? self.client.sample<Spot>(replica) : std::nullopt;
+                drawn = spot ? std::optional(spot->x) : std::nullopt;
+                self.client.input(Helm{});
+                if (spot && session.now > net::Time(std::chrono::seconds(104)) && session.random() % 4 == 0)
+                    self.client.act(Look{replica, ++number});
+            };
+            int compared = 0;
+            session.server.on_step([&](const replication::Step& step) {
+                session.world.set(target, Spot{10 * static_cast<float>(step.tick) * step.dt - 40, 0});
+                const net::Time settled(std::chrono::seconds(104));
+                session.server.for_each_peer([&](replication::PlayerId id) {
+                    const auto known = shown.find(step.tick);
+                    const auto past = session.server.seen_by(id).get<Spot>(target);
+                    if (known == shown.end() || !past || session.now < settled) return;
+                    compared += 1;
+                    EXPECT_NEAR(past->x, known->second, tolerance) << step.tick;
+                });
+            });
+            session.run(std::chrono::seconds(8));
+            EXPECT_GT(compared, 3 * tick_hz);
+            int judged = 0;
+            for (const auto& [which, there] : Look::seen_here(true)) {
+                judged += 1;
+                EXPECT_NEAR(there.x, Look::seen_here(false).at(which).x, tolerance) << "shot " << which;
+            }
+            EXPECT_GT(judged, frame_hz / 2);
+            session.server.for_each_peer(
+                [&](replication::PlayerId id) { EXPECT_EQ(session.server.rewind_stats(id).breaches, 0u); });
+        }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,6 +114,7 @@ public:
     void exchange() {
         for (; !under_way.empty(); under_way.pop_front()) {
             const Datagram& datagram = under_way.front();
+            if (datagram.to == deaf) continue;
             if (datagram.to == wire.address) server.host().receive(datagram.from, datagram.bytes, now);
             for (const auto& player : players)
                 if (datagram.to == player->wire.address)
@@ -147,6 +149,7 @@ public:
     net::Time now{std::chrono::seconds(100)};
     std::deque<Datagram> under_way;
     bool is_cut = false;
+    std::optional<net::Address> deaf;  // datagrams to this address are lost
     Wire wire{*this, net::Address::ipv4(10, 0, 0, 1, 7000)};
     Listener listener;
     Server server;
