@@ -20,16 +20,6 @@
 
 namespace shoal::replication {
 
-/// Who did an action; the second argument of its handlers.
-struct Call {
-    ecs::Entity player;    // the entity of the player; null if the server did the action, if the entity is
-                           // dead, or if this client does not have it
-    net::PeerId who;       // the player; empty if the server did the action, and for a client's own action
-    bool is_mine = false;  // on a client: this client's player did the action
-    Tick tick = 0;         // tick at which the server did the action; for a client's own action an estimate
-    bool is_late = false;  // on a client: an entity that the action names did not arrive in time, and is null
-};
-
 /// Not thread-safe.
 class ClientActions final : private EntityMap {
 public:

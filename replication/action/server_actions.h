@@ -19,7 +19,6 @@
 #include "../send/sender.h"
 #include "action.h"
 #include "action_inbox.h"
-#include "client_actions.h"
 
 namespace shoal::replication {
 
