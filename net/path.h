@@ -112,8 +112,12 @@ public:
             return false;
         }
         if (other_ && !is_ack_overdue) return false;
-        if (!other_ || main_.heard >= other_->heard) other_ = main_;
-        other_->proven = now;  // its time begins when there are two
+        if (!other_) {
+            other_ = main_;
+            other_->proven = now;  // its time begins when there are two
+        } else if (main_.heard >= other_->heard) {
+            other_ = main_;
+        }
         main_ = {from, now, now};
         changed_ = now;
         return true;

@@ -132,6 +132,19 @@ TEST(Path, AThirdAddressIsAcceptedOnlyWhileAnAckIsOverdue) {
     EXPECT_TRUE(path.is_proven(mallory(1)));
 }
 
+// A cheat withholds acks and proves his own addresses in turn, so that each proof finds two addresses.
+TEST(Path, ProofsOfOtherAddressesDoNotKeepOneThatOnlySends) {
+    Path path(mallory(1), 0s);
+    ASSERT_TRUE(path.prove(kHome, false, 10s));
+    Time end = 20s;
+    for (Time now = 10s; now < end; now += 10ms) {
+        path.heard(kHome, false, now);
+        if (now % 500ms == 0s) path.prove(mallory(now % 1s == 0s ? 1 : 2), true, now);
+        if (!path.is_proven(kHome)) end = now;
+    }
+    EXPECT_LT(end, 10s + 2 * Path::kProofLife);
+}
+
 TEST(Path, APathHasLeftASilentAddressIfAnotherIsInUse) {
     Path path(kHome, 0s);
     EXPECT_FALSE(path.has_left(kHome, 10s)) << "there is no other";
