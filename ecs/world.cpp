@@ -131,7 +131,8 @@ Entity World::clone(Entity entity) {
 bool World::copy_from(const World& other) {
     assert(this != &other && !is_deferring() && !other.is_deferring());
     if (!components_.register_as(other.components_)) return false;
-    clear();
+    for (int i = 0; i < 8 && (i == 0 || size() != 0); ++i) clear();  // hooks may spawn
+    if (size() != 0) return false;
     const DelayHooks delay(*this);
     entities_ = other.entities_;  // with places in archetypes of `other`, until each gets a row here
     singletons_ = other.singletons_;

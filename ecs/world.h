@@ -92,9 +92,9 @@ public:
     template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
     std::vector<Entity> spawn_n(std::uint32_t count, Fn fn);
 
-    /// Calls the on_destroy hooks, which can read the whole entity. Then removes the pairs whose target is
-    /// this entity from their sources, and calls the remove hooks for each component. If this entity is the
-    /// target of destroy_with_target pairs, their sources are destroyed first, in the same way.
+    /// Calls the on_destroy hooks, which can read the whole entity. Then removes the pairs that have this
+    /// entity as target, and calls the remove hooks for each component. If this entity is the target of
+    /// destroy_with_target pairs, their sources are destroyed first, in the same way.
     void destroy(Entity entity);
 
     /// Destroys every entity that is alive at the call.
@@ -116,12 +116,14 @@ public:
     /// Makes this world hold the same entities as `other`: the same handles and singletons, and copies of all
     /// components that clone() would copy. Calls clear() first, and the add hooks at last; so an entity of
     /// both worlds is in both lists of a ChangeCollector. Returns false and does nothing if an id names
-    /// different components in the two worlds. Requires that neither world is deferred.
+    /// different components in the two worlds; also false if hooks spawn entities whenever clear() is called.
+    /// Requires that neither world is deferred.
     bool copy_from(const World& other);
 
-    /// Makes room for `more` further entities that have exactly these components.
+    /// Makes room for `more` further entities that have exactly these components. Requires !is_deferring().
     template <Component... Ts>
     void reserve(std::uint32_t more) {
+        assert(!is_deferring());
         entities_.reserve(more);
         if constexpr (sizeof...(Ts) != 0) archetype_of<Ts...>().reserve_more(more);
     }

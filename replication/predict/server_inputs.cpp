@@ -94,7 +94,7 @@ void ServerInputs::apply(Tick tick, net::Time now) {
     driven_.clear();
     for (const ecs::Entity entity : entities_) {
         const Player* const player = player_of(entity);
-        if (!player) continue;
+        if (!player || !world_.is_alive(entity)) continue;
         driven_.push_back(entity);
         if (!player->buffer->age()) continue;
         seen_by_.peer = *sender_.owner(entity);

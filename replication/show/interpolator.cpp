@@ -83,13 +83,14 @@ void Interpolator::keep_shown(std::uint32_t index) {
     const Replicas::Replica& replica = replicas_[index];
     if (!has_time_) return;
     const Mixer::Around around = this->around(replica);
+    const Mixer::Mix shown{around.shown.image, around.shown.image, 0};
     Mixer::Mix found;
-    if (!is_at_render_time(replica) || !mixer_.find(around, time_, found))
-        found = {around.shown.image, around.shown.image, 0};
+    if (!is_at_render_time(replica) || !mixer_.find(around, time_, found)) found = shown;
     mixer_.each_shown([&](ComponentIndex component) {
         if (!can_blend(component) || around.shown.image.shape->find(component) == Shape::kAbsent) return;
         kept_.assign(schema_.components()[component].size, std::byte{0});
-        mixer_.mix(component, found, replicas_, kept_.data());
+        mixer_.mix(component, shown, replicas_, kept_.data());
+        mixer_.mix(component, found, replicas_, kept_.data());  // no effect if it is not mixed
         if (last_missing_) blend(index, component, around, false, kept_.data());
         begin_blend(index, component, kept_);
     });

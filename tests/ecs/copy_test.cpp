@@ -187,6 +187,20 @@ TEST(Copy, OfAWorldCallsHooksAndKeepsSingletons) {
     EXPECT_EQ(third.singleton<Name>().text, "clock");
 }
 
+TEST(Copy, TakesAWorldWhoseHooksSpawn) {
+    for (const bool is_endless : {false, true}) {
+        World world, saved;
+        saved.spawn(Score{7});
+        const Hook debris = world.on_destroy([&](World& w, Entity entity) {
+            if (is_endless || w.has<Score>(entity)) w.spawn(Name{"debris"});
+        });
+        for (int i = 0; i < 5; ++i) world.spawn(Score{i});
+        EXPECT_EQ(world.copy_from(saved), !is_endless);
+        EXPECT_TRUE(world.is_consistent());
+        EXPECT_TRUE(is_endless || world.size() == 1);
+    }
+}
+
 TEST(Copy, OfAnEntityHasItsComponentsAndPairs) {
     World world;
     world.copyable<Name, Remembers>();
