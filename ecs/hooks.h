@@ -26,8 +26,8 @@ enum class Removal : std::uint8_t {
     world,      // the world is being destroyed
 };
 
-/// Keeps a function connected while it lives. May outlive its world, and may be destroyed or
-/// disconnected inside any hook, also its own. Not thread-safe.
+/// A live Hook keeps its function connected. May outlive its world, and may be destroyed or disconnected
+/// inside any hook, also its own. Not thread-safe.
 class [[nodiscard]] Hook {
 public:
     Hook() = default;

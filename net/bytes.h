@@ -57,7 +57,7 @@ public:
         size_ += size;
         return buffer_.subspan(size_ - size, size);
     }
-    /// Like claim(), but returns all bytes of the buffer up to the end of the claimed ones.
+    /// Like claim(), but returns the buffer from its start to the end of the claimed bytes.
     std::span<std::byte> append(std::size_t size) {
         claim(size);
         return buffer_.first(size_);

@@ -113,7 +113,7 @@ enum class DisconnectReason : std::uint8_t {
     unreachable,       // client: no answer within ClientConfig::connect_timeout
     refused_protocol,  // client: the server has another protocol id or wire version
     refused_schema,    // client: the server has another schema hash
-    refused_full,      // client: the server has no free place
+    refused_full,      // client: the server has no free seat
     refused,           // client: the server's application refused
     refused_key,       // client: the server's key differs from the expected one
     refused_security,  // client: one side is sealed and the other is insecure
@@ -194,8 +194,8 @@ public:
     virtual std::size_t write_payload(PeerId, PayloadTurn& /*turn*/) { return 0; }
 
     /// A payload arrived. Payloads come in order of arrival, each at most once. A payload of several packets
-    /// comes complete, when its last missing packet arrives, with the number of its first packet.
-    /// Return false to withhold the ack: the sender then sees the payload as lost.
+    /// comes when its last missing packet arrives. Its number is that of its first packet. Return false to
+    /// withhold the ack: the sender then sees the payload as lost.
     virtual bool on_payload(PeerId, std::uint64_t /*packet_number*/, std::span<const std::byte>, Time) {
         return true;
     }

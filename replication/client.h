@@ -78,10 +78,9 @@ public:
                  std::span<const std::byte> ticket);
     /// What connect() needs to take back this player's seat, for JoinOptions::resume_time after the
     /// connection was lost. Secret. It changes when the player comes back. Keep the newest ticket, for
-    /// example in a file, to come back after a crash. Empty before the client plays, and when the seat is
-    /// gone: because the client disconnected or was disconnected, or the server refused the ticket. A client
-    /// never reconnects by itself: use Reconnect, or call connect(servers, ticket()) in or after
-    /// ClientListener::on_leave().
+    /// example in a file, to come back after a crash. Empty before the client plays, and after it lost its
+    /// seat: it disconnected or was disconnected, or the server refused the ticket. A client never reconnects
+    /// by itself: use Reconnect, or call connect(servers, ticket()) in or after ClientListener::on_leave().
     std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
     /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves. Messages
     /// and events that wait are delivered now. If the handler of a message calls this function, they are

@@ -69,8 +69,8 @@ public:
     std::optional<net::Address> address() const;
 
     /// In each tick calls each_tick(), where the game changes the world, and then Server::tick(). Ends when
-    /// each_tick() returns false, or after stop(). At the end it waits until each client has the last tick,
-    /// at most 2 s, and the last messages, at most 1 s more, and then disconnects all clients. Returns the
+    /// each_tick() returns false, or after stop(). At the end it waits up to 2 s until each client has the
+    /// last tick, up to 1 s more until it has the last messages, then disconnects all clients. Returns the
     /// exit code of the program: 0, or 1 after printing error(). After a pause it runs the missed ticks at
     /// once, but at most one second of ticks.
     int run(const std::function<bool()>& each_tick = nullptr);

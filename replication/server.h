@@ -238,8 +238,8 @@ public:
     /// away longest leaves.
     void on_away(std::function<void(PlayerId)> handler) { away_ = std::move(handler); }
     /// Sets the function that is called when a player that was away plays again. tick() calls it, as
-    /// on_join(). The client never gets the messages and action events of the time in which the player was
-    /// away, nor some that were sent shortly before this time.
+    /// on_join(). The client never gets messages and action events sent while the player was away, nor some
+    /// that were sent shortly before.
     void on_back(std::function<void(PlayerId)> handler) { back_ = std::move(handler); }
     /// The present connection of a player, for the functions of host(); empty if there is none. It equals the
     /// player's id until the player comes back on another connection. Afterwards another player can have the
@@ -248,8 +248,8 @@ public:
         const Players::Player* const found = players_.find(player);
         return found ? found->connection : net::PeerId{};
     }
-    /// Lets a player load, if JoinOptions::waits_for_admit, as soon as its client gave the go-ahead. Until
-    /// then the client gets messages, but no state. Call it at any time after ServerListener::on_join().
+    /// With JoinOptions::waits_for_admit, lets a player load once its client is ready(). Until then the
+    /// client gets messages, but no state. Call it at any time after ServerListener::on_join().
     void admit(PlayerId player);
     Phase phase(PlayerId player) const;
     /// The entity of a player that plays; null if it has none, or if the entity is dead.

@@ -24,8 +24,8 @@ namespace shoal::net {
 class SendQueue {
 public:
     static constexpr std::uint32_t kNone = kNoIndex;
-    /// The limit of a queue counts each unsent message or piece as its bytes plus this: no message takes more
-    /// heap than that.
+    /// An unsent message or piece counts as its bytes plus this in the limit of its queue. Its heap never
+    /// exceeds this sum.
     static constexpr std::size_t kEntryBytes = 176;
 
     /// `max_bytes`: limit of each queue; there is one for each channel and weight. `first_id`: id of the
@@ -38,7 +38,7 @@ public:
     /// oldest ones, which are dropped; a reliable one is not queued, and the result is false. Messages in
     /// flight do not count: the reliable window limits them. Requires could_hold().
     bool push(const Delivery& how, std::span<const std::byte> message);
-    /// Sets the time from which messages that are pushed now have waited.
+    /// Sets the queue time of messages that are pushed from now on.
     void set_time(Time now) { now_ = now; }
     /// Call it before the messages of a flush are taken. Drops unreliable messages that have waited longer
     /// than `max_age` and that an earlier flush could have sent.
@@ -83,7 +83,7 @@ public:
 
     /// Call it when a packet of `bytes` bytes was sent: adds credit for repeats.
     void paid(std::size_t bytes);
-    /// `share`: the most bytes of repeats for each byte sent (repeats included); 0 (no repeats) to 1.
+    /// `share`: the largest share of repeats in all bytes sent; 0 (no repeats) to 1.
     void set_repeat_share(double share) { repeat_share_ = share; }
     /// Sets the limit of each queue. Queued messages stay, even if they exceed a lower limit.
     void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }

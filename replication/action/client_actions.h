@@ -64,8 +64,8 @@ public:
                     const std::optional<RenderTime>& seen = {});
 
     /// Begins an action: quantises the fields of `action` in place. Returns false if the action does not run
-    /// now; then do not call end(). Either the action is never done, and Stats::not_begun counts it, or a
-    /// query, a hook or another mutation is running; then a later update() does the action.
+    /// now: do not call end(). Either Stats::not_begun counts it, and it never runs; or a query, a hook or
+    /// another mutation is running, and a later update() runs it.
     bool begin(std::size_t type, void* action);
     /// The argument of the mutation, between begin() and end().
     Act& act() { return *act_; }

@@ -82,7 +82,7 @@ private:
     const std::uint32_t reach_;              // longest insertion or erasure, in elements, that is recognised
     std::uint32_t old_at_ = 0,
                   new_at_ = 0;   // index of the next element; the edits so far cover all earlier elements
-    std::uint32_t inserts_ = 0;  // number of new elements that follow
+    std::uint32_t inserts_ = 0;  // number of elements still to insert
     std::uint32_t shift_budget_, copy_budget_;  // alignments that searches may still judge
     std::optional<Edit> decided_;               // the next edit, if it is known
     std::optional<Edit> last_;                  // the previous edit, if no element was kept since then

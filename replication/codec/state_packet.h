@@ -37,7 +37,7 @@ struct StateHeader {
     };
     std::optional<Complete> complete;
 
-    /// Group marker: as Complete, but only for the entities that the receiver owns. A completion marker
+    /// Group marker: as Complete, for entities that the receiver owns or predicts. A completion marker
     /// implies a group marker.
     struct Group {
         std::uint32_t distance = 0;

@@ -77,7 +77,7 @@ public:
     bool empty() const { return count_ == 0; }
     std::uint32_t size() const { return count_; }
 
-    /// A version, from the oldest (0) on. Its image is valid until the version is dropped.
+    /// Index 0 is the oldest version. Its image is valid until the version is dropped.
     Version operator[](std::uint32_t index) const { return pool_->load(stored(index)); }
     /// Return nothing if the history is empty.
     std::optional<Version> oldest() const;

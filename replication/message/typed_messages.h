@@ -79,8 +79,8 @@ public:
     /// The last written message.
     const Message& written() const { return written_; }
 
-    /// Reads the bytes of write(). Returns false, and counts the message as malformed, if they are invalid.
-    /// Any bytes are safe. `has_tick`: the server has written the message.
+    /// Decodes what write() wrote. Returns false, and counts the message, if the bytes are malformed. Any
+    /// bytes are safe. `has_tick`: the server has written the message.
     bool read(std::span<const std::byte> bytes, Message& message, bool has_tick = false);
 
     /// Calls the handler of the message's type, if there is one. A handler must not call deliver().

@@ -56,8 +56,8 @@ public:
     /// Sets the check of a component. Without a check all values are accepted.
     void set_check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
 
-    /// Returns whether too many values of the player were refused: more than 20 per second, after 60 at once.
-    /// Then further values of the player have no effect.
+    /// Returns whether too many values of the player were refused: more than 20 per second (60 at once). Then
+    /// further values of the player have no effect.
     bool is_flood(PlayerId player) const;
     /// All zero for an unknown player.
     Stats stats(PlayerId player) const;

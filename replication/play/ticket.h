@@ -67,7 +67,7 @@ public:
     bool is_outdated(const Ticket& ticket) const {
         return net::equal_in_constant_time(ticket.secret, outdated_);
     }
-    /// Call it when a connection got the seat with this ticket, which accepts() must accept. Makes a new
+    /// Call it when a connection took the seat with this ticket. Requires accepts(ticket). Makes a new
     /// ticket.
     void use(const Ticket& ticket, net::Entropy& entropy);
     const std::array<std::byte, 16>& newest() const { return newest_; }

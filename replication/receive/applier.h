@@ -59,7 +59,7 @@ public:
     /// Returns the entity that end_kept() would destroy, or null.
     ecs::Entity kept(NetId net_id) const;
 
-    /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are
+    /// Destroys the entities of ended replicas and forgets all references. Requires that all replicas are
     /// closed.
     void reset();
 

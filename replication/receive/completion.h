@@ -24,7 +24,7 @@ public:
     void insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker,
                 const std::optional<StateHeader::Group>& group = {});
 
-    /// For a new connection, with new packet numbers, if the client keeps its state.
+    /// Forgets all packets, for a new connection if the client keeps its state.
     void reconnect();
 
     /// Returns the tick of an accepted packet. Returns nothing if the packet was not accepted, or is more
