@@ -11,10 +11,12 @@ constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, fo
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which newest_ has room at first
 
-// Packet loss, 0..1, above which small reliable messages are repeated before they are known to be lost. With
-// 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th percentile of latency
-// from 200 to 75 ms. To declare packets as lost sooner does not lower this latency.
-constexpr double kLossForRepeats = 0.01;
+// Packet loss, 0..1, above which small reliable messages are repeated once, or twice, before they are known
+// to be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th
+// percentile of latency from 200 to 75 ms; to declare packets as lost sooner does not lower it. A second copy
+// gains nothing at 5 %; at 20 % loss and a round trip of 20 ms it lowers the percentile from 94 to 50 ms.
+constexpr double kLossForOne = 0.01;
+constexpr double kLossForTwo = 0.08;
 // Least time between a message and its repeat. The two leave in different ticks, because losses come in
 // bursts.
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);
@@ -25,6 +27,11 @@ constexpr double kMaxRepeatCredit = 1200;
 /// Returns the number of pieces of a message, at least 1.
 std::size_t piece_count(std::size_t message_bytes) {
     return std::max<std::size_t>(1, (message_bytes + kMaxMessageBytes - 1) / kMaxMessageBytes);
+}
+
+/// Returns how often a message is repeated before it is known to be lost.
+unsigned repeats_wanted(double loss) {
+    return loss > kLossForTwo ? 2 : loss > kLossForOne ? 1 : 0;
 }
 
 }  // namespace
@@ -174,7 +181,7 @@ SendQueue::Waiting SendQueue::waiting_messages(Weight weight) const {
 }
 
 bool SendQueue::has_repeats(const Terms& terms) const {
-    return terms.loss > kLossForRepeats && !repeats_.empty() && repeats_[0].sent + kRepeatAlone <= terms.now;
+    return terms.loss > kLossForOne && !repeats_.empty() && repeats_[0].sent + kRepeatAlone <= terms.now;
 }
 
 /// Returns whether bulk messages must take turns with normal messages. First case: a bulk message was lost
@@ -254,7 +261,7 @@ void SendQueue::assign_ids(std::uint32_t index, Newest* entry) {
 }
 
 void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
-    if (terms.loss <= kLossForRepeats) repeats_.clear();
+    if (terms.loss <= kLossForOne) repeats_.clear();
     for (; !repeats_.empty() && repeats_[0].sent + kRepeatAfter <= terms.now; repeats_.pop()) {
         const Repeat repeat = repeats_[0];
         Message* const message = find(repeat.id);
@@ -383,13 +390,13 @@ void SendQueue::write_message(ByteWriter& out, std::uint32_t index, const Terms&
         store_.release(message.bytes);
         return messages_.release(index);
     }
-    const bool is_repeat = message.copies > 0;
+    const unsigned copies_before = message.copies;
     const bool is_small = message.size <= kMaxRepeatedBytes && message.weight != Weight::bulk;
     const bool is_unprotected = !message.has_parity || message.losses > 1;
-    if (is_repeat || message.losses > 0) stats.messages_repeated += 1;
+    if (copies_before > 0 || message.losses > 0) stats.messages_repeated += 1;
     message.copies += 1;
     message.last_sent = terms.now;
-    if (!is_repeat && is_small && is_unprotected && terms.loss > kLossForRepeats)
+    if (is_small && is_unprotected && copies_before < repeats_wanted(terms.loss))
         repeats_.push({message.id, terms.now});
 }
 

@@ -76,6 +76,11 @@ TEST(Paths, RandomLossDoesNotLowerTheRate) {
     expect_goodput(run_all("free.loss_jitter"), 0.9, 0.6);
 }
 
+// A message that is sent three times is lost with a probability of 1 %, twice with 4 %.
+TEST(Paths, MessagesAreQuickInSpiteOfTwentyPercentLoss) {
+    EXPECT_LE(median(run_all("free.loss", "random20.rtt20"), &Outcome::up99_ms), 70);
+}
+
 TEST(Paths, ABottleneckIsUsedFullyWithAShortQueue) {
     const std::vector<Trip> runs = run_all("tight.clean", "c200.q300");
     expect_goodput(runs, 0.9, 0.85);
