@@ -235,7 +235,8 @@ void Client::on_connected(net::PeerId) {
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
     queue_.deliver_all();
     is_resuming_ = awaits_resumed_ = false;
-    if (is_seat_gone(reason) && !to_use_) ticket_.reset();
+    is_refused_ = is_seat_gone(reason);
+    if (is_refused_ && !to_use_) ticket_.reset();
     failure_ = net::describe(reason);
     if (!text.empty()) failure_ += ": " + schema_.explain(text);
     const std::string text_for_listener = failure_;  // on_leave may call connect(), which empties failure_

@@ -203,6 +203,9 @@ public:
     /// Why the last connection ended or could not be made. Empty until then; connect() empties it again. The
     /// text may contain bytes from the server.
     const std::string& failure() const { return failure_; }
+    /// Returns whether failure() is final: this client ended the connection, or the server ended or refused
+    /// it. ticket() is then empty.
+    bool is_refused() const { return !failure_.empty() && is_refused_; }
 
     /// The server's welcome message; nothing until it has arrived. The next attempt to connect forgets it.
     const std::optional<Welcome>& welcome() const { return welcome_; }
@@ -285,6 +288,7 @@ private:
     Predictor predictor_;
     net::Client endpoint_;
     std::string failure_;
+    bool is_refused_ = false;  // if there is a failure: see is_refused()
     std::optional<Welcome> welcome_;
     std::optional<net::Servers> target_;     // the next update() connects to it
     std::optional<net::ClientToken> token_;  // the token for target_

@@ -17,11 +17,21 @@ using namespace std::chrono_literals;
 /// A server, and a client that comes back with a Reconnect.
 struct Ferry {
     explicit Ferry(ServerOptions options = Link::default_options()) : link(short_timeouts(options)) {
+        prepare();
+    }
+    void prepare() {
         link.server.on_join([this](PlayerId) {
             joins += 1;
             return link.world.spawn(Replicated{}, sim::Position{1, 2, 3});
         });
         link.server.on_back([this](PlayerId) { backs += 1; });
+    }
+    void restart() {
+        ServerOptions options = short_timeouts();
+        options.host.seed = seed_of(1000 + ++restarts);
+        options.host.max_peers = most_peers;
+        link.restart(options);
+        prepare();
     }
     static ClientOptions client_options() {
         ClientOptions options = short_timeouts_of_client();
@@ -45,6 +55,8 @@ struct Ferry {
     std::function<std::optional<net::Servers>()> look_up;
     Reconnect reconnect{player.client, {.time = 5s}, [this] { return look_up ? look_up() : std::nullopt; }};
     int joins = 0, backs = 0;
+    std::size_t restarts = 0;
+    std::uint32_t most_peers = 16;
 };
 
 TEST(Reconnect, ALostConnectionComesBackToItsSeat) {
@@ -194,6 +206,91 @@ TEST(Reconnect, AProcessThatStartsWithAnOldTicketJoinsAnew) {
     closed.reconnect.start(closed.link.wire.address, old);
     EXPECT_FALSE(closed.run(1s));
     EXPECT_NE(closed.player.client.failure().find("members only"), std::string::npos);
+}
+
+// A server that was restarted knows no ticket: the client joins as a new player, whenever that happens.
+TEST(Reconnect, AfterARestartOfTheServerThePlayerJoinsAnew) {
+    struct Case {
+        const char* name;
+        net::Duration until_first;           // from the start to the first restart
+        net::Duration away;                  // the network is cut for this long before each restart
+        std::vector<net::Duration> further;  // from one restart to the next
+        net::Duration stopped = {};          // no server answers for this long after the last restart
+        bool has_dead_address = false;
+    };
+    const std::vector<Case> cases = {
+        {"while connecting", 20ms, {}, {}},
+        {"while loading", 60ms, {}, {}},
+        {"while playing", 1s, {}, {}},
+        {"while playing, seen by a time-out", 1s, 0s, {}, 2s},
+        {"while away", 1s, 2s, {}},
+        {"with several addresses", 1s, {}, {}, {}, true},
+        {"twice, while it plays", 1s, {}, {3s}},
+        {"twice, while it comes back", 1s, {}, {20ms}},
+        {"twice, while it joins anew", 1s, {}, {60ms}},
+        {"many times", 1s, {}, {30ms, 50ms, 70ms, 90ms, 110ms, 2s, 130ms, 150ms}},
+        {"twice, and away", 1s, 2s, {1s}, 1s},
+    };
+    for (const Case& test : cases) {
+        SCOPED_TRACE(test.name);
+        Ferry ferry;
+        const net::Address alive = ferry.link.wire.address;
+        std::vector<net::Address> addresses{alive};
+        if (test.has_dead_address) addresses.insert(addresses.begin(), net::Address::ipv4(9, 9, 9, 9, 9));
+        ferry.reconnect.start(addresses);
+        ASSERT_TRUE(ferry.run(test.until_first));
+        const bool has_played = ferry.player.client.phase() == Phase::playing;
+        const auto restart = [&] {
+            ferry.cut(true);
+            ASSERT_TRUE(ferry.run(test.away));
+            ferry.cut(false);
+            ferry.restart();
+        };
+        restart();
+        for (const net::Duration time : test.further) {
+            ASSERT_TRUE(ferry.run(time)) << ferry.player.client.failure();
+            restart();
+        }
+        ferry.cut(true);
+        ASSERT_TRUE(ferry.run(test.stopped)) << ferry.player.client.failure();
+        ferry.cut(false);
+        const bool goes_on = ferry.run(4500ms);
+        if (!has_played && !goes_on) continue;  // it never had a seat
+        ASSERT_TRUE(goes_on) << ferry.player.client.failure();
+        EXPECT_EQ(ferry.player.client.phase(), Phase::playing) << ferry.player.client.failure();
+        EXPECT_EQ(ferry.player.world.size(), 1u) << "nothing is left of the former server";
+        EXPECT_EQ(ferry.backs, 0);
+        EXPECT_TRUE(ferry.link.is_equal(ferry.player));
+    }
+}
+
+TEST(Reconnect, AfterARestartAFinalRefusalEndsWithItsText) {
+    for (const net::Duration away : {0s, 2s}) {
+        Ferry ferry;
+        ferry.reconnect.start(ferry.link.wire.address);
+        ASSERT_TRUE(ferry.run(1s));
+        ferry.cut(true);
+        ASSERT_TRUE(ferry.run(away));
+        ferry.cut(false);
+        ferry.link.listener.says_no = "members only";
+        ferry.restart();
+        EXPECT_FALSE(ferry.run(4s));
+        EXPECT_EQ(ferry.player.client.failure(), "refused: members only");
+        EXPECT_TRUE(ferry.player.client.is_refused());
+    }
+    Ferry full;  // a full server is not final
+    full.reconnect.start(full.link.wire.address);
+    ASSERT_TRUE(full.run(1s));
+    full.most_peers = 1;
+    full.restart();
+    Link::Player& other = full.link.add(full.link.schema, Ferry::client_options());
+    full.link.run(20);
+    ASSERT_TRUE(other.client.is_connected());
+    ASSERT_TRUE(full.run(2s));
+    EXPECT_NE(full.player.client.phase(), Phase::playing);
+    other.client.disconnect(full.link.now);
+    ASSERT_TRUE(full.run(2s));
+    EXPECT_EQ(full.player.client.phase(), Phase::playing) << full.player.client.failure();
 }
 
 }  // namespace

@@ -139,6 +139,15 @@ public:
         is_cut = false;
         under_way.clear();
     }
+    /// The server's process ends, and another one with an empty world begins.
+    void restart(const ServerOptions& options) {
+        std::destroy_at(&server);
+        std::vector<ecs::Entity> all;
+        ecs::Query<ecs::With<Replicated>>(world).each([&](ecs::Entity entity) { all.push_back(entity); });
+        for (const ecs::Entity entity : all) world.destroy(entity);
+        under_way.clear();
+        std::construct_at(&server, world, schema, wire, options, &listener);
+    }
     bool is_equal(const Player& player) {
         WorldHash ours(world, schema), theirs(const_cast<Player&>(player).world, schema);
         return ours.of_server(server.sender().shadow()) == theirs.of_client(player.client.receiver());
