@@ -243,14 +243,25 @@ void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::str
     if (listener_) listener_->on_leave(reason, text_for_listener);
 }
 
+/// Returns whether state, messages and answers together exceed what the server may make this client hold.
+bool Client::holds_too_much() const {
+    return receiver_.held_bytes() + queue_.bytes() + actions_.bytes() > receiver_.options().max_held_bytes;
+}
+
+void Client::end_for_size(net::Time now) {
+    endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,
+                         "the server sends more than this client may hold", now);
+}
+
 bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
     const Receiver::Verdict verdict = receiver_.receive(number, payload);
     if (verdict == Receiver::Verdict::malformed)
         endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
-    if (verdict == Receiver::Verdict::too_many)
-        endpoint_.disconnect(peer, net::DisconnectReason::protocol_error,
-                             "more entities or versions than this client takes", now);
+    if (verdict == Receiver::Verdict::too_many || holds_too_much()) {
+        end_for_size(now);
+        return false;
+    }
     if (verdict != Receiver::Verdict::accepted) return false;
     if (const std::optional<Tick> tick = receiver_.tick_of(number)) predictor_.hear(*tick, now);
     presentation_.receive(number, stats().packets_received, now);
@@ -261,15 +272,18 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed)) {
         if (!queue_.add(message.subspan(1), channel))
             endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);
+        if (holds_too_much()) end_for_size(now_);
         return;
     }
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::action_event)) {
         if (!queue_.add_event(message))
             endpoint_.disconnect(peer, net::DisconnectReason::protocol_error,
                                  "malformed message about actions", now_);
+        if (holds_too_much()) end_for_size(now_);
         return;
     }
     actions_.receive(message);
+    if (holds_too_much()) return end_for_size(now_);
     if (owned_.receive(message)) return;
     if (const std::optional<Welcome> welcome = read_welcome(message); welcome && !welcome_) {
         welcome_ = welcome;

@@ -275,6 +275,8 @@ private:
     void start_clocks();
     void send_ready();
     void send_rebases();
+    bool holds_too_much() const;
+    void end_for_size(net::Time now);
 
     const Schema& schema_;
     ClientListener* listener_;

@@ -189,14 +189,16 @@ void ClientActions::run_waiting() {
 void ClientActions::receive(std::span<const std::byte> message) {
     if (message.empty()) return;
     const auto kind = static_cast<MessageKind>(message[0]);
-    if (kind == MessageKind::action_results || kind == MessageKind::pending_gone)
-        answers_.emplace_back(message.begin(), message.end());
+    if (kind != MessageKind::action_results && kind != MessageKind::pending_gone) return;
+    answers_.emplace_back(message.begin(), message.end());
+    answer_bytes_ += message.size();
 }
 
 bool ClientActions::take_answers() {
     for (const std::vector<std::byte>& answer : answers_)
         if (!use_results(answer) && !use_gone(answer)) is_broken_ = true;
     answers_.clear();
+    answer_bytes_ = 0;
     return !is_broken_;
 }
 
@@ -323,6 +325,7 @@ void ClientActions::reset() {
     answered_.clear();
     waiting_.clear();
     answers_.clear();
+    answer_bytes_ = 0;
     is_broken_ = is_playing_ = false;
 }
 

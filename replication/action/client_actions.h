@@ -74,6 +74,8 @@ public:
 
     /// Keeps an answer of the server, until take_answers() uses it. Ignores other messages.
     void receive(std::span<const std::byte> message);
+    /// The memory that these answers take, roughly.
+    std::size_t bytes() const { return answer_bytes_ + answers_.size() * sizeof answers_[0]; }
     /// Handles the server's answers. Call it before the receiver's apply(). Returns false if an answer is
     /// malformed: end the connection.
     [[nodiscard]] bool take_answers();
@@ -164,6 +166,7 @@ private:
     std::vector<Answered> answered_;  // the oldest first
     std::vector<Waiting> waiting_;
     std::vector<std::vector<std::byte>> answers_;  // messages for take_answers()
+    std::size_t answer_bytes_ = 0;                 // size of answers_
     bool is_broken_ = false;                       // the server sent something malformed
     std::vector<ecs::Entity> created_;             // entities that the running mutation spawned
     ecs::Hook created_hook_;

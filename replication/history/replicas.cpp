@@ -53,6 +53,13 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
     touch(index);
 }
 
+void Replicas::note_cost(std::uint32_t index, Tick tick, std::size_t cost) {
+    Replica& replica = rows_[index];
+    if (replica.versions.newest()->tick == tick) replica.newest_cost = cost;
+    cost_ += std::max(replica.cost, cost) - replica.cost;
+    replica.cost = std::max(replica.cost, cost);
+}
+
 std::optional<Version> Replicas::due(std::uint32_t index) const {
     const Replica& replica = rows_[index];
     if (!is_delayed(replica)) return replica.versions.newest();
@@ -131,8 +138,9 @@ void Replicas::end(std::uint32_t index, Despawn reason, Tick tick) {
     ended_.insert(row.net_id);
     if (row.entity) {
         const bool stays = replica.is_local && reason != Despawn::destroyed;
-        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, stays, reason});
+        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, stays, reason, replica.cost});
     } else {
+        cost_ -= replica.cost;
         ids_.recycle(index);
     }
     replica.versions.clear();
@@ -171,9 +179,14 @@ bool Replicas::waits(const Replica& replica) const {
 
 void Replicas::set_applied(std::uint32_t index, Tick tick) {
     assert(rows_[index].slot != kNone);
-    rows_[index].applied = tick;
+    Replica& replica = rows_[index];
+    replica.applied = tick;
+    if (replica.versions.newest()->tick == tick) {
+        cost_ -= replica.cost - replica.newest_cost;
+        replica.cost = replica.newest_cost;
+    }
     note_shown(tick);
-    drop_old_versions(rows_[index]);
+    drop_old_versions(replica);
 }
 
 void Replicas::clear_gone() {
@@ -247,9 +260,11 @@ bool Replicas::is_consistent() const {
         if (is_gone[gone.index] || rows_[gone.index].slot != kNone) return false;
         is_gone[gone.index] = true;
     }
-    std::size_t versions = 0;
+    std::size_t versions = 0, cost = 0;
     for (std::uint32_t index = 0; index < rows_.size(); ++index) {
         const Replica& replica = rows_[index];
+        if (replica.cost < replica.newest_cost) return false;
+        cost += replica.cost;
         const bool is_open = replica.slot != kNone;
         if (is_open != (ids_[index].net_id != 0) || is_open == replica.versions.empty()) return false;
         if (replica.is_dirty != is_dirty[index] || !replica.versions.is_consistent()) return false;
@@ -259,7 +274,7 @@ bool Replicas::is_consistent() const {
         if (world_.is_alive(entity) && ids_.find(entity) != index) return false;
         versions += replica.versions.size();
     }
-    return versions == pool_.in_use();
+    return versions == pool_.in_use() && cost <= cost_;
 }
 
 }  // namespace shoal::replication

@@ -38,6 +38,9 @@ public:
         bool is_dirty = false;                    // the index is in dirty()
         std::optional<Tick> ends;                 // tick of a despawn record that the world does not show yet
         Despawn end_reason = Despawn::destroyed;  // the reason, if `ends`
+        // What the newest version costs, see cost_of(), and the greatest cost of the versions since
+        // the one that the world shows.
+        std::size_t newest_cost = 0, cost = 0;
         float mean_gap = 0;  // mean number of ticks between the last versions, without long gaps; 0: unknown
         std::uint32_t pending = 0;      // pending id in the full record; 0: none. See expect()
         bool is_adopted = false;        // the replica took over an expected entity
@@ -55,6 +58,7 @@ public:
         bool was_suppressed;
         bool stays;  // the game spawned the entity, and it was not destroyed on the server
         Despawn reason;
+        std::size_t cost;  // until forget_cost()
     };
 
     /// How many ticks a version stays at least after newer records stopped using it as a baseline. A late
@@ -94,6 +98,11 @@ public:
 
     /// Adds a version that arrived after a newer one. No effect if the replica has max_versions.
     void insert(std::uint32_t index, Tick tick, const Image& image);
+
+    /// Notes what a version costs that was pushed or inserted, see cost_of().
+    void note_cost(std::uint32_t index, Tick tick, std::size_t cost);
+    /// Call it when the entity of a replica that is gone was destroyed.
+    void forget_cost(std::size_t cost) { cost_ -= cost; }
 
     /// Returns whether the replica has max_versions.
     bool is_crowded(std::uint32_t index) const { return rows_[index].versions.size() >= max_versions_; }
@@ -182,8 +191,8 @@ public:
             if (world_.is_alive(ids_[index].entity)) fn(ids_[index].net_id, ids_[index].entity);
     }
 
-    /// Memory that the versions of all replicas take.
-    std::size_t version_bytes() const { return pool_.bytes_in_use(); }
+    /// Memory that the versions of all replicas take, and what their entities cost.
+    std::size_t bytes() const { return pool_.bytes_in_use() + cost_; }
 
     /// For tests: replicas, their versions, and the tables that find a replica agree with each other.
     bool is_consistent() const;
@@ -209,6 +218,7 @@ private:
     std::vector<Gone> gone_;
     std::optional<Tick> render_tick_, newest_shown_;
     Tick long_gap_ = 15;
+    std::size_t cost_ = 0;  // of all replicas, and of those that are gone
     std::uint32_t apply_count_ = 0;
     std::function<void(std::uint32_t)> on_jump_;
 };

@@ -45,6 +45,8 @@ public:
     void append_named(std::vector<NetId>& net_ids) const;
 
     std::size_t size() const { return waiting_.size(); }
+    /// The memory that messages and events take, roughly.
+    std::size_t bytes() const { return words_ * sizeof(std::uint32_t) + waiting_.size() * sizeof(Waiting); }
 
 private:
     struct Waiting {

@@ -67,7 +67,11 @@ void Applier::destroy_gone() {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
         if (!gone.was_suppressed && !world.is_alive(gone.entity)) suppressed_ += 1;
-        if (world.is_alive(gone.entity)) kept_.push_back({gone.net_id, gone.entity, gone.reason, gone.stays});
+        if (world.is_alive(gone.entity)) {
+            kept_.push_back({gone.net_id, gone.entity, gone.reason, gone.stays, gone.cost});
+        } else {
+            replicas_.forget_cost(gone.cost);
+        }
     }
     end_kept();
     replicas_.clear_gone();
@@ -95,8 +99,10 @@ void Applier::end_kept(bool ends_all) {
             replica->reason = one.reason;  // without a change hook
     for (const Kept& one : ending_)
         if (!one.stays) detach_sources(one.entity);
-    for (const Kept& one : ending_)
+    for (const Kept& one : ending_) {
+        replicas_.forget_cost(one.cost);
         if (world.is_alive(one.entity)) end(one.entity, one.reason, one.stays);
+    }
     ending_.clear();
 }
 

@@ -76,7 +76,8 @@ private:
         NetId net_id;
         ecs::Entity entity;
         Despawn reason;
-        bool stays;  // see end()
+        bool stays;        // see end()
+        std::size_t cost;  // see Replicas::forget_cost()
     };
 
     void destroy_gone();

@@ -1,5 +1,6 @@
 #include "decoder.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -66,6 +67,7 @@ Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader&
                                         BitReader& in) {
     staged_.clear();
     staged_words_.clear();
+    staged_cost_ = 0;
     // Must come before the loop: no version refers to the shapes of staged_ yet, so they count as unused.
     binding_.shapes().drop_unused();
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -96,15 +98,16 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
         if (!version || has_no_room) return Verdict::refused;
         baseline = version->image;
     }
-    Staged staged{header, nullptr, staged_words_.size(), 0};
+    Staged staged{header, nullptr, staged_words_.size(), 0, 0};
     if (header.kind != RecordKind::despawn) {
         staged.shape = read_image(binding_.shapes(), baseline, in, words_);
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
-        const std::size_t staged_bytes = staged_words_.size() * sizeof(std::uint32_t);
-        if (replicas_.version_bytes() + binding_.shapes().bytes() + staged_bytes > options_.max_version_bytes)
-            return Verdict::too_many;
+        staged.cost = cost_of(binding_.schema(), {staged.shape, words_});
+        const std::size_t known = replica == Replicas::kNone ? 0 : replicas_[replica].cost;
+        staged_cost_ += staged.cost - std::min(staged.cost, known) + words_.size() * sizeof(std::uint32_t);
+        if (held_bytes() + staged_cost_ > options_.max_held_bytes) return Verdict::too_many;
     }
     staged_.push_back(staged);
     return Verdict::accepted;
@@ -130,7 +133,7 @@ void Decoder::commit(const Staged& staged, Tick tick) {
     const Image image{staged.shape, {staged_words_.data() + staged.offset, staged.size}};
     if (is_overtaken(header, tick)) {
         stats_.stale_records += 1;
-        return keep_overtaken(header, tick, image);
+        return keep_overtaken(staged, tick, image);
     }
     stats_.records += 1;
     Slot& slot = slots_[header.slot];
@@ -142,6 +145,7 @@ void Decoder::commit(const Staged& staged, Tick tick) {
     assert(slot.replica != Replicas::kNone);
     const bool is_delta = header.kind == RecordKind::delta;
     replicas_.push(slot.replica, tick, image, is_delta ? std::optional(header.baseline) : std::nullopt);
+    replicas_.note_cost(slot.replica, tick, staged.cost);
 }
 
 /// Returns whether the slot, or the replica of a full record, has a version as new or newer.
@@ -156,12 +160,14 @@ bool Decoder::is_overtaken(const RecordHeader& header, Tick tick) const {
 }
 
 /// The sender may see the ack of this packet only, and base a delta on this version.
-void Decoder::keep_overtaken(const RecordHeader& header, Tick tick, const Image& image) {
+void Decoder::keep_overtaken(const Staged& staged, Tick tick, const Image& image) {
+    const RecordHeader& header = staged.header;
     const std::uint32_t replica = slots_[header.slot].replica;
     if (replica == Replicas::kNone || header.kind == RecordKind::despawn) return;
     if (header.kind == RecordKind::full && header.net_id != replicas_.ids()[replica].net_id) return;
     if (!is_newer(replicas_[replica].versions.newest()->tick, tick)) return;  // exactly 2^31 apart
     replicas_.insert(replica, tick, image);
+    replicas_.note_cost(replica, tick, staged.cost);
 }
 
 void Decoder::close(Slot& slot, Despawn reason, Tick tick) {
@@ -203,6 +209,7 @@ void Decoder::reconnect() {
 
 void Decoder::reset() {
     replicas_.reset();
+    binding_.shapes().drop_unused(0);
     slots_.clear();
     completion_ = {};
     rebases_.clear();

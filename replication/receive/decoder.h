@@ -18,7 +18,9 @@ namespace shoal::replication {
 
 struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
-    std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for all versions and their shapes
+    // Most that a server can make this client hold, in bytes of memory, roughly; see receive/README.md. If it
+    // sends more, the client disconnects.
+    std::size_t max_held_bytes = std::size_t{512} << 20;
     std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
     // Seed of the hash tables. Keep it secret, so that a hostile server cannot cause collisions. 0: a Client
     // chooses a seed.
@@ -36,8 +38,7 @@ public:
     enum class [[nodiscard]] Verdict : std::uint8_t{
         accepted,   // acknowledge the packet
         refused,    // do not acknowledge it: the anchor or a baseline is missing, or max_versions is reached
-        too_many,   // disconnect: a slot is not below max_slots, or versions and shapes exceed
-                    // max_version_bytes
+        too_many,   // disconnect: a slot is not below max_slots, or held_bytes() would exceed max_held_bytes
         malformed,  // disconnect: the payload is invalid
     };
 
@@ -58,6 +59,9 @@ public:
     /// Decodes the payload of packet `number`. Any bytes are safe. Requires number >= 1. Pass each number at
     /// most once.
     Verdict receive(std::uint64_t number, std::span<const std::byte> payload);
+
+    /// What the replicas and their sets of components take, in bytes.
+    std::size_t held_bytes() const { return replicas_.bytes() + binding_.shapes().bytes(); }
 
     /// The packets that were accepted.
     const Completion& completion() const { return completion_; }
@@ -101,6 +105,7 @@ private:
         RecordHeader header;
         const Shape* shape = nullptr;
         std::size_t offset = 0, size = 0;  // the words of the image in staged_words_
+        std::size_t cost = 0;              // see Replicas::note_cost()
     };
 
     Verdict decode(std::uint64_t number, std::span<const std::byte> payload);
@@ -109,7 +114,7 @@ private:
     void request_rebase(std::uint32_t slot);
     void commit(const Staged& staged, Tick tick);
     bool is_overtaken(const RecordHeader& header, Tick tick) const;
-    void keep_overtaken(const RecordHeader& header, Tick tick, const Image& image);
+    void keep_overtaken(const Staged& staged, Tick tick, const Image& image);
     void close(Slot& slot, Despawn reason, Tick tick);
     void forget_old_tick(Tick now);
     void bind(const RecordHeader& header, Tick tick);
@@ -126,6 +131,7 @@ private:
 
     // Scratch for the current payload.
     std::vector<Staged> staged_;
+    std::size_t staged_cost_ = 0;  // what they cost more than the versions before
     std::vector<std::uint32_t> staged_words_, words_;
 };
 

@@ -148,6 +148,8 @@ public:
         const LocalWrites::Pause pause(local_writes_);
         applier_.end_kept();
     }
+    /// What the server makes this client hold, in bytes, see ReceiverOptions::max_held_bytes.
+    std::size_t held_bytes() const { return decoder_.held_bytes(); }
     /// Number of replicas in the world. Takes time in proportion to all replicas.
     std::uint32_t entity_count() const;
 

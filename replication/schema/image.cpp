@@ -6,6 +6,12 @@
 namespace shoal::replication {
 namespace {
 
+constexpr std::uint32_t kReplicaBytes = 1024;         // an entity without components
+constexpr std::uint32_t kReferenceBytes = 64;         // a reference, so that it is found by its net id
+constexpr std::uint32_t kNodeBytes = 64;              // an entry of a map, beside its value
+constexpr std::uint32_t kAllocationBytes = 32;        // an allocation of a string, vector or map
+constexpr std::uint32_t kArchetypeBytes = 16 * 1024;  // an archetype: 1.5 kB of memory, and time
+
 /// Returns the view classes that see new values of the component. The owner does not see new values of a
 /// component with from_owner(). If its viewers include to_others(), this class is enough: every peer but the
 /// owner is in it, while the owner can also be in a group.
@@ -34,10 +40,13 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
     auto shape = std::make_unique<Shape>();
     shape->components.assign(components.begin(), components.end());
     bool is_displayed = false, is_in_group = false, is_predicted = false;
+    shape->cost = kReplicaBytes;
     for (const ComponentIndex index : components) {
         const ComponentLayout& layout = schema_.components()[index].layout;
         shape->lanes.push_back(shape->lane_words);
         shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
+        shape->cost += schema_.components()[index].is_tag ? 0 : schema_.components()[index].size;
+        shape->has_parts = shape->has_parts || !layout.parts().empty();
         shape->has_references = shape->has_references || layout.has_references();
         shape->has_pairs = shape->has_pairs || schema_.components()[index].pairs;
         shape->has_optional = shape->has_optional || schema_.components()[index].is_optional;
@@ -49,6 +58,7 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         is_predicted = is_predicted || schema_.components()[index].role == Role::predicted;
     }
     shape->is_delayed = is_displayed && !(is_in_group && is_predicted);
+    if (is_in_group && is_predicted) shape->cost += kPredictedBytes;
     shape->is_restricted = shape->is_restricted || shape->has_owned;
     bytes_ += bytes_of(*shape);
     const std::span<const ComponentIndex> key = shape->components;
@@ -57,17 +67,36 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
 
 std::size_t ShapeTable::bytes_of(const Shape& shape) {
     constexpr std::size_t kNode = 64;  // size of a node of the map: its links, the key and the pointer
-    return kNode + sizeof(Shape) + shape.components.size() * (sizeof(ComponentIndex) + sizeof(std::uint32_t));
+    return kNode + kArchetypeBytes + sizeof(Shape) +
+           shape.components.size() * (sizeof(ComponentIndex) + sizeof(std::uint32_t));
 }
 
-void ShapeTable::drop_unused() {
-    if (shapes_.size() <= most_shapes_) return;
+void ShapeTable::drop_unused(std::size_t most) {
+    if (shapes_.size() <= most) return;
     std::erase_if(shapes_, [&](const auto& entry) {
         if (entry.second->versions != 0) return false;
         bytes_ -= bytes_of(*entry.second);
         return true;
     });
     most_shapes_ = std::max(kFewShapes, 2 * shapes_.size());
+}
+
+std::size_t cost_of(const Schema& schema, const Image& image) {
+    std::size_t bytes = image.shape->cost;
+    if (!image.shape->has_parts && !image.shape->has_references) return bytes;
+    for (ImageCursor value(schema, image); !value.at_end(); value.next()) {
+        const bool is_relation = static_cast<bool>(schema.components()[value.component()].pairs);
+        const std::uint32_t* words = value.parts();
+        for (const Part& part : value.layout().parts()) {
+            const std::size_t element = part.stride + part.children.size() * kAllocationBytes +
+                                        (part.ops.read ? kNodeBytes : 0) + (is_relation ? kPairBytes : 0);
+            bytes += *words * element + kAllocationBytes;
+            words += 1 + *words * part.lanes.size();
+        }
+        value.layout().for_each_reference(value.lanes(), value.parts(),
+                                          [&](std::uint32_t) { bytes += kReferenceBytes; });
+    }
+    return bytes;
 }
 
 bool operator==(const Image& a, const Image& b) {

@@ -33,10 +33,12 @@ struct Shape {
     std::uint32_t lane_words = 0;            // words of all lanes, which come before the parts
     bool has_references = false;
     bool has_pairs = false;
+    bool has_parts = false;
     bool has_optional = false;
     bool is_delayed = false;     // a client that interpolates shows it at the render time
     bool has_owned = false;      // the shape has a component with from_owner()
     bool is_restricted = false;  // not everyone gets all components
+    std::size_t cost = 0;        // see cost_of(); without parts and references
     // Used by a VersionPool: how many versions have this shape, and the number of the shape in the pool, if
     // there are versions.
     mutable std::uint32_t versions = 0;
@@ -61,15 +63,16 @@ public:
     /// drop_unused() finds no version with it, or as long as the table.
     const Shape* shape(std::span<const ComponentIndex> components);
 
-    /// Destroys the shapes that no version has, if there may be many of them: the table keeps at most 1,024
-    /// shapes, or twice as many as are in use.
-    void drop_unused();
+    /// Destroys the shapes that no version has, if there are more than `most`. By default the table keeps at
+    /// most 1,024 shapes, or twice as many as are in use.
+    void drop_unused() { drop_unused(most_shapes_); }
+    void drop_unused(std::size_t most);
 
     /// Greatest number of shapes.
     static constexpr std::size_t kMaxShapes = 1u << 23;
 
     std::size_t size() const { return shapes_.size(); }
-    /// The memory that the shapes take, roughly.
+    /// The memory that the shapes take, roughly, with an archetype of a world for each.
     std::size_t bytes() const { return bytes_; }
 
     const Schema& schema() const { return schema_; }
@@ -102,6 +105,13 @@ struct Image {
 
     friend bool operator==(const Image& a, const Image& b);
 };
+
+/// Returns what an entity with this image costs a client, in bytes: the memory that it takes beside its
+/// versions, roughly and at least. A predicted entity counts for kPredictedBytes, and each pair for
+/// kPairBytes, because of the time that they take.
+std::size_t cost_of(const Schema& schema, const Image& image);
+inline constexpr std::uint32_t kPredictedBytes = 256 * 1024;
+inline constexpr std::uint32_t kPairBytes = 4 * 1024;
 
 /// Iterates over the components of an image, in the shape's order, with the lanes and parts of each.
 class ImageCursor {

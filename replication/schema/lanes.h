@@ -121,7 +121,7 @@ struct Part {
     std::uint32_t offset = 0;        // bytes from the start of the component, or of the element around it
     std::uint32_t max_length = 0;    // the most elements of one string, vector, optional or map
     std::uint32_t max_count = 0;     // the most elements of the part
-    std::uint32_t stride = 1;        // bytes per element; not of a map
+    std::uint32_t stride = 1;        // bytes per element; of a map, per entry
     std::uint32_t value_offset = 0;  // of a map: offset of the value in the entry; the key is before it
     std::uint32_t parent = kNone;    // index of the part around this one, always lower; kNone: there is none
     SequenceOps ops{};

@@ -72,7 +72,7 @@ public:
         receiver_.apply();
         CHECK(world_.size() == own_.size() + unmatched());
         CHECK(!receiver_.complete() && !receiver_.newest_tick() && receiver_.rebases().empty());
-        if (options_.max_slots >= 64 && options_.max_version_bytes >= 1 << 20)
+        if (options_.max_slots >= 64 && options_.max_held_bytes >= 1 << 20)
             check_new_client_converges(honest_, schema_, world_, receiver_);
         CHECK(receiver_.is_consistent());
         for (const shoal::ecs::Entity entity : own_)
@@ -93,7 +93,7 @@ private:
         constexpr std::uint32_t kVersions[] = {256, 4, 5, 16};
         options.max_slots = kSlots[choice % 4];
         options.max_versions = kVersions[choice / 4 % 4];
-        options.max_version_bytes = choice & 128 ? 20'000 : 4 << 20;
+        options.max_held_bytes = choice & 128 ? 20'000 : 4 << 20;
         return options;
     }
 
@@ -395,7 +395,7 @@ private:
             bytes += image.words.size_bytes();
             CHECK(++count[slot] <= options_.max_versions + 1);
         });
-        CHECK(bytes <= options_.max_version_bytes);
+        CHECK(bytes <= options_.max_held_bytes);
         CHECK(receiver_.rebases().size() <= options_.max_slots);
         std::set<std::uint32_t> rebases;
         for (const std::uint32_t slot : receiver_.rebases()) {

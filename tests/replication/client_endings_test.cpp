@@ -112,15 +112,15 @@ TEST(ClientEndings, OtherMessagesThatAreMalformedAreIgnored) {
 
 TEST(ClientEndings, AServerThatFillsTheMemoryIsLeftWithAReason) {
     ClientOptions options;
-    options.receiver.max_version_bytes = 20'000;
+    options.receiver.max_held_bytes = 200'000;
     Island island(options);
     ASSERT_EQ(island.player.client.phase(), Phase::playing);
     for (int i = 0; i < 2'000; ++i) island.link.world.spawn(Doubloon{i}, Replicated{});
     island.link.run(10);
     EXPECT_FALSE(island.player.client.is_connected());
     EXPECT_EQ(island.player.client.failure(),
-              "protocol error: more entities or versions than this client takes");
-    EXPECT_NE(island.link.listener.last_text.find("more entities or versions"), std::string::npos);
+              "protocol error: the server sends more than this client may hold");
+    EXPECT_NE(island.link.listener.last_text.find("more than this client may hold"), std::string::npos);
 }
 
 // Goal: no length of a tick that a server states, and no ticks that it jumps over, break the clocks of a

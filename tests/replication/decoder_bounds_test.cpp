@@ -32,7 +32,7 @@ TEST(Decoder, Rule30SetsOfComponentsThatNobodyHasAnyMoreAreForgotten) {
     ecs::World world, mirror;
     Sender sender(world, schema);
     ReceiverOptions options;
-    options.max_version_bytes = 600'000;
+    options.max_held_bytes = 30'000'000;
     Receiver receiver(mirror, schema, options);
     const Sender::Peer peer = sender.add_peer();
     const Binding binding(world, schema);
@@ -80,7 +80,7 @@ TEST(Decoder, Rule30OvertakenRecordsDoNotExceedMaxVersions) {
 }
 
 TEST(Decoder, Rule30AServerThatFillsTheMemoryForVersionsIsDisconnected) {
-    Pair pair({}, {.max_version_bytes = 100'000});
+    Pair pair({}, {.max_held_bytes = 100'000});
     std::vector<ecs::Entity> entities;
     for (int i = 0; i < 20; ++i) entities.push_back(pair.spawn(at(0), Counters{}, sim::Body{}));
     Verdict verdict = Verdict::accepted;
@@ -109,10 +109,11 @@ TEST(Decoder, Rule30OnePayloadCannotExceedTheMemoryForVersions) {
     for (std::uint32_t slot = 0; slot < 500; ++slot)
         records.push_back({{slot, RecordKind::full, 0, slot + 1}, {}, image});
     const std::vector<std::byte> payload = payload_of(pair.schema, 1, records);
-    const std::size_t needed = records.size() * image.words.size() * sizeof(std::uint32_t);
+    const std::size_t of_one = image.words.size() * sizeof(std::uint32_t) + cost_of(pair.schema, image);
+    const std::size_t needed = records.size() * of_one;
     for (const bool has_room : {true, false}) {
         ecs::World world;
-        Receiver receiver(world, pair.schema, {.max_version_bytes = has_room ? 4 * needed : needed});
+        Receiver receiver(world, pair.schema, {.max_held_bytes = has_room ? needed + (1 << 20) : needed - 1});
         EXPECT_EQ(receiver.receive(1, payload), has_room ? Verdict::accepted : Verdict::too_many);
         EXPECT_EQ(receiver.stats().records, has_room ? records.size() : 0);
     }
@@ -132,7 +133,7 @@ Schema schema_of_tags(std::integer_sequence<int, N...>) {
 TEST(Decoder, Rule30AServerThatInventsSetsOfComponentsIsDisconnected) {
     const Schema schema = schema_of_tags(std::make_integer_sequence<int, 14>());
     ecs::World world;
-    Receiver receiver(world, schema, {.max_version_bytes = 300'000});
+    Receiver receiver(world, schema, {.max_held_bytes = 300'000});
     ShapeTable shapes(schema);
     Verdict verdict = Verdict::accepted;
     std::uint32_t number = 0;
@@ -251,7 +252,7 @@ TEST(Decoder, ATruncatedDeltaIsMalformedAndRequestsNothing) {
 }
 
 TEST(Decoder, PayloadsThatCameBeforeDoNotCountForTheMemoryOfOne) {
-    Pair pair({}, {.max_version_bytes = 20'000});
+    Pair pair({}, {.max_held_bytes = 60'000});
     const ecs::Entity entity = pair.spawn(at(1), sim::Name{std::string(40, 'a')});
     for (int i = 0; i < 1'000; ++i) {
         pair.world.set(entity, sim::Name{std::string(40, static_cast<char>('a' + i % 20))});
