@@ -186,15 +186,17 @@ void Connection::update(Time now) {
     if (sent >= config_.max_packets) close(DisconnectReason::exhausted, {}, true, now);
 }
 
-void Connection::flush(Time now, bool with_contents) {
+bool Connection::flush(Time now, std::uint32_t most, std::uint32_t already) {
     if (!is_open_) {
         if (disconnects_left_ > 0 && now >= next_disconnect_) send_disconnect(now);
-        return;
+        return false;
     }
-    queue_.drop_old(config_.max_message_age, now);
-    if (!with_contents) rate_.on_denied(RateLimit::host);
+    if (already == 0) queue_.drop_old(config_.max_message_age, now);
+    rate_.on_denied(most == 0 ? RateLimit::host : RateLimit::application);
     bool asks = true;
-    std::uint32_t left = with_contents ? config_.max_packets_per_flush : 0;
+    std::uint32_t left = config_.max_packets_per_flush - std::min(config_.max_packets_per_flush, already);
+    const bool has_more = most > 0 && most < left;
+    left = std::min(left, most);
     while (left > 0 && sent_.has_room() && send_contents(asks, now)) left -= 1;
     if (left > 0 && !sent_.has_room()) rate_.on_denied(RateLimit::packets);
     // If acks are overdue, a ping asks for an ack. That ack also names earlier packets that arrived.
@@ -213,6 +215,7 @@ void Connection::flush(Time now, bool with_contents) {
     const bool is_ack_urgent = acks_wanted_ >= 2 || (acks_wanted_ > 0 && is_order_broken_);
     if (is_ack_urgent || is_ack_late) send_small(PacketKind::data, {}, now);
     note_queued();
+    return has_more && left == 0;
 }
 
 bool Connection::send_contents(bool& asks, Time now) {

@@ -90,8 +90,10 @@ public:
     /// Calls on_connected, once. Without this call close() does not call on_disconnected.
     void announce();
     void update(Time now);
-    /// Sends the packets that are due. Sends messages and payloads only if `with_contents`.
-    void flush(Time now, bool with_contents = true);
+    /// Sends the packets that are due. At most `most` of them have messages or payloads, and with the
+    /// `already` ones of earlier calls at most max_packets_per_flush. Returns true if only `most` kept it
+    /// from sending more.
+    bool flush(Time now, std::uint32_t most = 0xFFFF'FFFF, std::uint32_t already = 0);
     /// Sends an empty packet that wants an ack; a client that misses acks sends a probe.
     void ping(Time now);
 

@@ -16,6 +16,10 @@ struct Host::Peer {
     std::uint32_t connection_id;
     Address home;  // proven address; replaced when the peer has left it
     Connection connection;
+    // In a flush() with a limit for all peers:
+    bool is_waiting = false;  // the peer may have more to send
+    std::uint32_t turns = 0;  // packets so far
+    double credit = 0;        // bytes; at or below 0 others come first
 
     PeerId id() const { return connection.session().peer; }
 };
@@ -84,18 +88,40 @@ void Host::flush(Time now) {
     first_flushed_ = (first_flushed_ + 1) % peers_.size();
     const std::size_t first = first_flushed_;
     bool is_first_denied = true;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-        const std::size_t index = (first + i) % peers_.size();
-        if (!peers_[index]) continue;
-        const bool is_allowed = limit == 0 || allowance_ > 0;
-        if (!is_allowed && is_first_denied)
-            first_flushed_ = index + peers_.size() - 1;  // the next flush begins with this peer
-        is_first_denied &= is_allowed;
-        Connection& connection = peers_[index]->connection;
-        const std::uint64_t sent_before = connection.stats().bytes_sent;
-        connection.flush(now, is_allowed);
-        allowance_ -= static_cast<double>(connection.stats().bytes_sent - sent_before);
+    bool is_any_waiting = true;
+    for (bool is_first_round = true; is_any_waiting; is_first_round = false) {
+        is_any_waiting = false;
+        for (std::size_t i = 0; i < peers_.size(); ++i) {
+            const std::size_t index = (first + i) % peers_.size();
+            if (!peers_[index] || (!is_first_round && !peers_[index]->is_waiting)) continue;
+            const bool is_allowed = limit == 0 || allowance_ > 0;
+            if (!is_allowed && is_first_denied)
+                first_flushed_ = index + peers_.size() - 1;  // the next flush begins with this peer
+            is_first_denied &= is_allowed;
+            take_turn(*peers_[index], is_allowed, is_first_round, now);
+            is_any_waiting |= peers_[index]->is_waiting;
+        }
     }
+}
+
+/// One turn of a peer in a flush(). With a limit for all peers, peers that wait send one packet in a turn,
+/// and all get the same number of bytes. Source: Shreedhar and Varghese, "Efficient Fair Queuing Using
+/// Deficit Round-Robin", 1996.
+void Host::take_turn(Peer& peer, bool is_allowed, bool is_first, Time now) {
+    constexpr double kTurnBytes = 100;
+    const bool is_limited = config_.max_bytes_per_second != 0;
+    if (is_allowed) peer.credit = std::min(peer.credit + kTurnBytes, kTurnBytes);
+    const bool may_send = is_allowed && (!is_limited || peer.credit > 0);
+    if (is_allowed && !may_send && !is_first) return;  // still waiting
+    if (is_first) peer.turns = 0;
+    const std::uint64_t before = peer.connection.stats().bytes_sent;
+    const std::uint32_t most = !may_send ? 0 : is_limited ? 1 : 0xFFFF'FFFF;
+    const bool has_more = peer.connection.flush(now, most, peer.turns);
+    const auto sent = static_cast<double>(peer.connection.stats().bytes_sent - before);
+    peer.turns += may_send;
+    peer.credit -= sent;
+    allowance_ -= sent;
+    peer.is_waiting = is_allowed && (has_more || !may_send);
 }
 
 void Host::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,

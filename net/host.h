@@ -43,9 +43,11 @@ struct HostConfig {
     /// >= 1; of one IPv4 address or IPv6 /56; four times as many per /48. It gets more when its attempts
     /// begin, and what all others leave of max_handshakes_per_s.
     std::uint32_t max_handshakes_per_s_per_ip = 40;
-    std::uint32_t max_resets_per_s = 2000;   // on average; sent to clients of a former run
-    std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
-                                             // without IP and UDP headers; acks and pings may exceed it
+    std::uint32_t max_resets_per_s = 2000;  // on average; sent to clients of a former run
+    /// 0: no limit. Bytes that flush() sends to all peers together, without IP and UDP headers; acks and
+    /// pings may exceed it. A peer that wants less than an equal part gets it; the others share the rest
+    /// equally.
+    std::uint64_t max_bytes_per_second = 0;
     Duration handshake_timeout = std::chrono::seconds(10);  // longest time from acceptance to first packet
     ConnectionConfig connection{};
 };
@@ -92,6 +94,7 @@ private:
                 Time now);
     void close(Peer& peer, DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
     void note_end(Peer& peer);
+    void take_turn(Peer& peer, bool is_allowed, bool is_first, Time now);
     Peer* at(std::uint32_t index) const { return index < peers_.size() ? peers_[index].get() : nullptr; }
 
     HostConfig config_;

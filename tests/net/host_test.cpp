@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/bare_host.h"
@@ -323,6 +324,40 @@ TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
     EXPECT_TRUE(is_told);
     EXPECT_LE(all, 1'100'000u) << "acks and pings may exceed the limit";
     EXPECT_GE(all, 900'000u);
+}
+
+// A peer that takes all it can get leaves to the others what they want.
+TEST(Host, TheLimitOfAllPeersTogetherIsSharedFairly) {
+    for (const std::uint64_t limit : {100'000, 500'000}) {
+        for (const std::uint32_t hogs : {1, 3}) {
+            SCOPED_TRACE(testing::Message() << limit << " bytes/s, " << hogs << " hogs");
+            World world;
+            HostConfig config = host_config();
+            config.max_bytes_per_second = limit;
+            config.connection.first_bytes_per_second = 1'000'000;
+            world.add_host(config);
+            for (std::uint16_t i = 0; i < 8; ++i) {
+                world.add_client(client_config(1 + i), static_cast<std::uint16_t>(6000 + i))
+                    .client.connect(world.server_address, {}, world.now);
+            }
+            world.run(500ms);
+            std::map<PeerId, std::size_t> waiting;
+            std::vector<PeerId> all;
+            for (const auto& [peer, is_here] : world.server.connects) all.push_back(peer);
+            world.server.source = [&](PeerId peer, PayloadTurn& turn) -> std::size_t {
+                if (!waiting.contains(peer)) return fill(turn);
+                const std::size_t bytes = std::min(waiting[peer], turn.share);
+                waiting[peer] -= bytes;
+                return bytes;
+            };
+            const std::size_t of_tick = limit / 8 / 60 / 2;  // half of an equal part
+            for (int tick = 0; tick < 600; ++tick) {
+                for (std::size_t i = hogs; i < all.size(); ++i) waiting[all[i]] += of_tick;
+                world.run(16667us, 16667us);
+            }
+            for (const auto& [peer, bytes] : waiting) EXPECT_LE(bytes, 10 * of_tick);
+        }
+    }
 }
 
 // Between two ticks more is earned than the limit allows in 50 ms.
