@@ -76,7 +76,8 @@ FORCE:
 slow_sources := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
 alone := $(slow_sources:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
 alone += $(wildcard tests/*/readme_test.cpp tests/*/macros_test.cpp)
-alone += tests/ecs/plugin_test.cpp tests/ecs/exceptions_test.cpp
+with_exceptions := tests/ecs/exceptions_test tests/replication/exceptions_test
+alone += tests/ecs/plugin_test.cpp $(with_exceptions:%=%.cpp)
 library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
 $(foreach folder,$(library_folders),$(eval $(call unit,$(out)/$(folder)/unit-all,$(filter-out $(alone),$(wildcard $(folder)/*.cpp)))))
 library := $(library_folders:%=$(out)/%/unit-all.o) $(out)/net/crypto/primitives.o
@@ -167,7 +168,7 @@ endif
 # than release and debug, either all quick tests are or none. Slow models are optimised in all configs.
 slow_models := $(slow_sources:%=$(out)/%.o)
 slow_models += $(if $(filter sanitize,$(config)),$(out)/tests/sim/unit-all.o $(net_support))
-quick_tests := $(filter-out $(slow_models) $(out)/tests/ecs/exceptions_test.o,$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
+quick_tests := $(filter-out $(slow_models) $(with_exceptions:%=$(out)/%.o),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
 optimised_release := ecs/support/% net/% sim/%
 optimised_debug := $(optimised_release)
 optimised_tsan := %

@@ -26,9 +26,9 @@ constexpr std::uint64_t kMinSkip = 256, kSkipRange = 1024;
 /// Returns the reason from a disconnect packet, or closed_by_peer if the other side may not give that reason.
 DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
     using enum DisconnectReason;
-    const bool is_of_any =
-        said == protocol_error || said == exhausted || said == replaced || said == timed_out;
-    const bool is_of_server = said == shut_down || said == kicked || said == refused_full || said == refused;
+    const bool is_of_any = said == protocol_error || said == exhausted || said == timed_out;
+    const bool is_of_server =
+        said == shut_down || said == kicked || said == replaced || said == refused_full || said == refused;
     return is_of_any || (is_from_server && is_of_server) ? said : closed_by_peer;
 }
 
@@ -304,7 +304,9 @@ SendResult Connection::send_message(const Delivery& how, std::span<const std::by
 }
 
 void Connection::leave(DisconnectReason reason, std::string_view text, Time now, Duration deliver_for) {
-    if (deliver_for <= Duration(0) || !is_open_) return close(reason, text, true, now);
+    // A client that connects again says nothing: the server replaces the former connection itself.
+    const bool is_told = reason != DisconnectReason::replaced || session_.receive_id;
+    if (deliver_for <= Duration(0) || !is_open_) return close(reason, text, is_told, now);
     leaves_at_ = std::min(leaves_at_.value_or(now + deliver_for), now + deliver_for);
     disconnect_ = disconnect_body(reason, text);
 }
@@ -479,6 +481,7 @@ void Connection::note_queued() {
     stats_.messages_queued = queue_.queued_count();
     stats_.messages_dropped = queue_.dropped_count();
     stats_.message_bytes_queued = queue_.queued_bytes();
+    stats_.oldest_message = queue_.oldest_wait();
     stats_.messages_in_flight = queue_.in_flight_count();
 }
 

@@ -108,7 +108,8 @@ enum class DisconnectReason : std::uint8_t {
     shut_down,         // the server called shut_down
     kicked,            // the server's application removed this peer
     timed_out,         // no packet arrived for ConnectionOptions::timeout, here or at the other side
-    replaced,          // a newer connection of the same client took its place
+    replaced,          // a newer connection of the same client took its place. A client that disconnects
+                       // with this reason does not tell the server
     protocol_error,    // an authentic packet was malformed
     unreachable,       // client: no answer within ClientConfig::connect_timeout
     refused_protocol,  // client: the server has another protocol id or wire version

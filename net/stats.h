@@ -95,6 +95,9 @@ struct ConnectionStats {
     std::uint64_t messages_dropped = 0;
     std::uint32_t messages_queued = 0;       // at present, with any Weight; each piece counts as one
     std::uint32_t message_bytes_queued = 0;  // at present: the queued messages, and 4 bytes per message head
+    /// At the last flush() or send_message(): how long the oldest reliable message with Weight::normal that
+    /// was never sent has waited.
+    std::chrono::microseconds oldest_message{0};
     /// At present: the number of reliable ids from the oldest unacknowledged one to the newest one sent.
     std::uint32_t messages_in_flight = 0;
 

@@ -12,8 +12,6 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMostRebasesPerUpdate = 64;
-
 net::ClientConfig with_schema(net::ClientConfig config, const Schema& schema) {
     config.schema_hash = schema.hash();
     return config;
@@ -214,7 +212,7 @@ ecs::Entity Client::player() const {
 }
 
 void Client::send_rebases() {
-    const std::size_t count = std::min(receiver_.rebases().size(), kMostRebasesPerUpdate);
+    const std::size_t count = std::min(receiver_.rebases().size(), kMaxRebases);
     if (count == 0 || !is_connected()) return;
     write_rebase(receiver_.rebases().first(count), message_);
     const net::SendResult sent = endpoint_.send_message(endpoint_.server(), net::Channel::reliable, message_);

@@ -62,7 +62,7 @@ std::optional<net::Duration> read_shift(std::span<const std::byte> message) {
 }
 
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message) {
-    assert(!slots.empty());
+    assert(!slots.empty() && slots.size() <= kMaxRebases);
     message.resize(1 + 4 * slots.size());
     net::ByteWriter out(message);
     out.u8(static_cast<std::uint64_t>(MessageKind::rebase));

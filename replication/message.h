@@ -33,13 +33,14 @@ std::vector<std::byte> write_shift(net::Duration shift);
 /// Returns nothing if the message has another kind, or is malformed.
 std::optional<net::Duration> read_shift(std::span<const std::byte> message);
 
-/// Makes `message` a rebase message for these entity slots, at least one.
+constexpr std::size_t kMaxRebases = 64;  // in one message
+/// Makes `message` a rebase message for these entity slots, at least one and at most kMaxRebases.
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message);
 /// Calls fn(slot) for each slot of a rebase message. Returns false, without a call, if the message has
 /// another kind, or is malformed.
 template <class Fn>
 bool read_rebase(std::span<const std::byte> message, Fn&& fn) {
-    if (message.size() <= 1 || message.size() % 4 != 1) return false;
+    if (message.size() <= 1 || message.size() % 4 != 1 || message.size() > 1 + 4 * kMaxRebases) return false;
     if (message[0] != static_cast<std::byte>(MessageKind::rebase)) return false;
     for (std::size_t at = 1; at < message.size(); at += 4) fn(net::load<std::uint32_t>(message.data() + at));
     return true;

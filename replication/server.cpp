@@ -18,6 +18,8 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player messages
 constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
 constexpr std::uint32_t kShiftKey = 0xffff'fffc;   // message key of shift messages
+constexpr std::size_t kMostNamed = 1'024;          // see Players::Player::named
+constexpr net::Duration kLatestEvent = std::chrono::milliseconds(500);
 
 SenderOptions with_deliveries(SenderOptions options, const Schema& schema) {
     options.keeps_deliveries = options.keeps_deliveries || !schema.structs(StructKind::input).empty();
@@ -29,6 +31,17 @@ std::uint32_t tick_us(double tick_hz) {
 }
 
 }  // namespace
+
+/// Says that the server may be calling a function of the game. Its destructor also runs if the function
+/// throws.
+struct Server::Run {
+    explicit Run(Server& server) : flag(server.is_running_), before(flag) { flag = true; }
+    ~Run() { flag = before; }
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    bool& flag;
+    const bool before;
+};
 
 Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
                ServerListener* listener)
@@ -48,6 +61,8 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       host_(with_schema(options.host, schema), *this, sink),
       next_tick_(options.first_tick),
       most_away_(std::max(options.host.max_peers, 1u)),
+      most_away_per_ip_(options.host.max_peers_per_ip != 0 ? options.host.max_peers_per_ip : most_away_),
+      network_key_(entropy_.next_sip_key()),
       limits_(options.messages),
       typed_(schema, references_),
       join_options_(options.join),
@@ -64,7 +79,14 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
     actions_.set_sight(&rewind_);
 }
 
+bool Server::may_run() const {
+    assert(!is_running_ && "a function of the game called tick(), poll() or resend()");
+    return !is_running_;
+}
+
 Tick Server::tick(net::Time now) {
+    if (!may_run()) return current_tick();
+    const Run run(*this);
     now_ = now;
     host_.update(now);
     handle_deferred();
@@ -102,6 +124,8 @@ void Server::report_too_large() {
 }
 
 void Server::poll(net::Time now) {
+    if (!may_run()) return;
+    const Run run(*this);
     now_ = now;
     host_.update(now);
     handle_deferred();
@@ -109,6 +133,7 @@ void Server::poll(net::Time now) {
 }
 
 void Server::resend(net::Time now) {
+    if (!may_run()) return;
     players_.for_each([&](const Player& player) {
         if (player.connection) sender_.request_marker(player.peer);
     });
@@ -198,7 +223,10 @@ void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<cons
         if (type.has_state) sender_.send_now(player->peer, entity);
         if (sender_.has_acknowledged(player->peer, entity)) return;
         const auto place = std::lower_bound(player->named.begin(), player->named.end(), net_id);
-        if (place == player->named.end() || *place != net_id) player->named.insert(place, net_id);
+        if (place != player->named.end() && *place == net_id) return;
+        player->named.insert(place, net_id);
+        // Without the news of the oldest, a message that names it waits a little.
+        if (player->named.size() > kMostNamed) player->named.erase(player->named.begin());
     };
     if (also != 0) note(also);
     if (!type.layout.has_references()) return;
@@ -209,6 +237,7 @@ void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<cons
 /// Tells the clients which of the entities that messages named have ended. A client that never got a record
 /// of such an entity would wait for it.
 void Server::tell_ended() {
+    if (std::exchange(ended_seen_, sender_.shadow().ended_count()) == sender_.shadow().ended_count()) return;
     std::vector<NetId> ended;
     players_.for_each([&](Player& player) {
         if (player.named.empty()) return;
@@ -218,9 +247,8 @@ void Server::tell_ended() {
             if (!entity) ended.push_back(net_id);
             return !entity || sender_.has_acknowledged(player.peer, entity);
         });
-        if (ended.empty() || net::is_queued(send_reliable(player.id, write_gone(ended)))) return;
-        player.named.insert(player.named.end(), ended.begin(), ended.end());  // the queue is full
-        std::sort(player.named.begin(), player.named.end());
+        // If the queue is full, the client waits a little for these entities.
+        if (!ended.empty()) static_cast<void>(send_reliable(player.id, write_gone(ended)));
     });
 }
 
@@ -263,6 +291,7 @@ Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
 }
 
 void Server::on_connected(net::PeerId peer) {
+    const Run run(*this);
     const Arrival& arrival = arrivals_[peer.index()];
     if (arrival.resumption) return take_back(peer);
     if (players_.find(peer))  // of 65,535 later connections with this index, one gets the same id
@@ -273,7 +302,7 @@ void Server::on_connected(net::PeerId peer) {
         sender_.add_peer({.max_slots = arrival.max_slots, .numbers = arrival.numbers, .is_held = true});
     owned_.add_player(peer, player.peer);
     rewind_.add_player(peer, player.peer);
-    player.seat.connect();
+    player.seat.connect(now_);
     player.key.issue(entropy_);
     if (inputs_) inputs_->add_player(peer, player.peer);
     // A new connection has room for it.
@@ -282,6 +311,7 @@ void Server::on_connected(net::PeerId peer) {
 }
 
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
+    const Run run(*this);
     Player* const player = players_.find_connected(peer);
     if (!player) return;
     players_.disconnect(*player);
@@ -289,16 +319,19 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
                          reason == net::DisconnectReason::replaced ||
                          reason == net::DisconnectReason::exhausted;
     if (is_lost && player->seat.has_joined() && join_options_.resume_time > net::Duration(0))
-        return go_away(player->id);
+        return go_away(player->id, host_.address(peer));
     leave(player->id, reason, text);
 }
 
 /// Makes the seat wait for the player, whose connection is lost.
-void Server::go_away(PlayerId id) {
-    if (const Player* const longest = players_.longest_away(most_away_))
-        leave(longest->id, net::DisconnectReason::timed_out, {});
+void Server::go_away(PlayerId id, const net::Address& from) {
+    const net::Networks networks(network_key_, from);
+    const std::size_t per_machine = from.is_loopback() ? most_away_ : most_away_per_ip_;
+    if (const Player* const other = players_.must_leave(networks, per_machine, most_away_))
+        leave(other->id, net::DisconnectReason::timed_out, {});
     Player* const player = players_.find(id);
     if (!player) return;
+    player->networks = networks;
     const bool has_played = player->seat.phase() == Phase::playing;
     player->seat.go_away(now_);
     player->intake = {};
@@ -388,6 +421,9 @@ void Server::advance_joins() {
             advance_join(player);
         } else if (player.seat.phase() == Phase::away && player.seat.is_overdue(join_options_, now_)) {
             leave(player.id, net::DisconnectReason::timed_out, {});
+        } else if (player.seat.is_late(join_options_, now_)) {
+            host_.disconnect(player.connection, net::DisconnectReason::kicked, "the client was not ready",
+                             now_);
         }
     });
 }
@@ -467,12 +503,16 @@ void Server::send_now(PlayerId id, std::span<const ecs::Entity> entities) {
         if (player && world_.is_alive(entity)) sender_.send_now(player->peer, entity);
 }
 
-/// Events are one stream with the game's messages with the default key.
 net::SendResult Server::send_reliable(net::PeerId player, std::span<const std::byte> message) {
-    const bool is_event = message[0] == static_cast<std::byte>(MessageKind::action_event);
-    return host_.send_message(connection(player),
-                              is_event ? net::Delivery(net::Channel::reliable) : net::ordered_by(kActionKey),
-                              message);
+    return host_.send_message(connection(player), net::ordered_by(kActionKey), message);
+}
+
+/// Events are one stream with the game's messages with the default key. Events that would arrive too late are
+/// not sent at all, so they never fill the queue of a slow player.
+bool Server::send_event(net::PeerId player, std::span<const std::byte> message) {
+    const net::PeerId to = connection(player);
+    return host_.stats(to).oldest_message < kLatestEvent &&
+           host_.send_message(to, net::Channel::reliable, message) == net::SendResult::queued;
 }
 
 void Server::disconnect_player(net::PeerId player, std::string_view why) {
@@ -480,6 +520,7 @@ void Server::disconnect_player(net::PeerId player, std::string_view why) {
 }
 
 void Server::on_message(net::PeerId connection, net::Channel channel, std::span<const std::byte> message) {
+    const Run run(*this);
     Player* const player = players_.find_connected(connection);
     if (!player) return;
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::game)) {
@@ -539,6 +580,7 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
+    const Run run(*this);
     const Player* player = players_.find_connected(peer);
     if (player && inputs_) inputs_->note_received(player->id, host_.stats(peer).packets_received);
     if (!player || !uplink_.read(player->id, number, payload, now)) {

@@ -100,7 +100,8 @@ public:
     }
 
     /// Ends a tick: runs the step function, and sends the changes of the world, as far as each peer's rate
-    /// allows. Returns the tick's number.
+    /// allows. Returns the tick's number. A function of the game that the server calls must not call tick(),
+    /// poll() or resend(): a debug build stops the program, otherwise the call has no effect.
     Tick tick(net::Time now);
 
     /// Runs timers, and sends acks, messages, and the state that the rate did not allow before. Call it
@@ -234,8 +235,9 @@ public:
     /// its entities and groups, its inputs become T{}, and messages to it are not queued. If its client comes
     /// back with its ticket (Client::ticket) within JoinOptions::resume_time, on_back() is called, else
     /// on_leave(). A player that disconnects, or is disconnected, leaves at once. At most
-    /// HostConfig::max_peers players can be away; if one more loses its connection, the player that has been
-    /// away longest leaves.
+    /// HostConfig::max_peers players can be away, and max_peers_per_ip of one address. If one more loses its
+    /// connection, a player leaves: the one that is away longest, of this address or of the address that has
+    /// most players away.
     void on_away(std::function<void(PlayerId)> handler) { away_ = std::move(handler); }
     /// Sets the function that is called when a player that was away plays again. tick() calls it, as
     /// on_join(). The client never gets messages and action events sent while the player was away, nor some
@@ -314,6 +316,7 @@ private:
         std::optional<Resumption> resumption;
     };
 
+    struct Run;
     /// The references in messages of one player.
     class References final : public EntityMap {
     public:
@@ -342,6 +345,7 @@ private:
 
     [[nodiscard]] net::SendResult send_reliable(net::PeerId player,
                                                 std::span<const std::byte> message) override;
+    [[nodiscard]] bool send_event(net::PeerId player, std::span<const std::byte> message) override;
     void note_named(net::PeerId player, const SchemaStruct& type, std::span<const std::uint32_t> words,
                     NetId also) override;
     void disconnect_player(net::PeerId player, std::string_view why) override;
@@ -363,6 +367,7 @@ private:
     void advance_join(Player& player);
     void finish_join(PlayerId player);
     void tell_ended();
+    bool may_run() const;
     void step(net::Time now);
     void report_too_large();
     template <class Tag>
@@ -371,7 +376,7 @@ private:
     void finish_return(PlayerId player);
     void take_back(net::PeerId connection);
     void send_player(const Player& player);
-    void go_away(PlayerId player);
+    void go_away(PlayerId player, const net::Address& from);
     void leave(PlayerId player, net::DisconnectReason reason, std::string_view text);
 
     ecs::World& world_;
@@ -391,11 +396,14 @@ private:
     net::Entropy entropy_;  // of tickets; before host_, which takes the seed
     net::Host host_;
     Tick next_tick_;
-    net::Time now_{0};  // argument of the last tick(), poll() or resend()
+    bool is_running_ = false;  // see Run
+    net::Time now_{0};         // argument of the last tick(), poll() or resend()
     Players players_;
     std::vector<Arrival> arrivals_;  // by PeerId::index()
-    std::size_t most_away_;
+    std::size_t most_away_, most_away_per_ip_;
+    net::SipKey network_key_;
     std::vector<std::byte> message_;
+    std::uint64_t ended_seen_ = 0;  // Shadow::ended_count() in the last tell_ended()
     MessageLimits limits_;
     TypedMessages typed_;
     TypedMessages::Message read_;   // the message that is handled, decoded

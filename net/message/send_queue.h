@@ -93,6 +93,11 @@ public:
     /// Queued messages of all weights; each piece of a large message counts as one.
     std::uint32_t queued_count() const { return queued_; }
     std::uint32_t queued_bytes() const { return waiting_bytes_[0] + waiting_bytes_[1] + waiting_bytes_[2]; }
+    /// How long the oldest unsent reliable message with Weight::normal has waited; 0: there is none.
+    Duration oldest_wait() const {
+        const std::uint32_t oldest = queue(Weight::normal, unsent_reliable).first;
+        return oldest == kNone ? Duration(0) : now_ - messages_[oldest].last_sent;
+    }
     /// The number of reliable ids from the oldest unacknowledged id to the newest.
     std::uint32_t in_flight_count() const { return static_cast<std::uint32_t>(sent_.size()); }
 

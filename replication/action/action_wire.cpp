@@ -43,6 +43,12 @@ const ComponentLayout& layout_of(const Schema& schema, const ActionRecord& recor
     return schema.structs(StructKind::action)[record.type].layout;
 }
 
+/// Reads the arguments of an action.
+bool read_arguments(const ComponentLayout& layout, BitReader& in, std::vector<std::uint32_t>& words) {
+    const std::size_t before = in.bits_read();
+    return read_value(layout, {}, in, words) && in.ok() && in.bits_read() - before <= kMaxActionBytes * 8;
+}
+
 std::vector<std::byte> to_bytes(const BitWriter& bits) {
     std::vector<std::byte> bytes(bits.byte_count());
     bits.copy_to(bytes);
@@ -75,10 +81,16 @@ bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
     records.resize(static_cast<std::size_t>(count));
     for (ActionRecord& record : records)
         if (!read_header(schema, tick, in, record) ||
-            !read_value(layout_of(schema, record), {}, in, record.words))
+            !read_arguments(layout_of(schema, record), in, record.words))
             return false;
     run.records = records;
     return in.ok();
+}
+
+bool fits_action(const SchemaStruct& type, std::span<const std::uint32_t> words) {
+    BitWriter out;
+    write_value(type.layout, {}, words, out);
+    return out.byte_count() <= kMaxActionBytes;
 }
 
 std::size_t measure_action(const Schema& schema, const ActionRecord& record) {
@@ -108,7 +120,7 @@ bool read_event(const Schema& schema, std::span<const std::byte> message, Action
     const std::vector<SchemaStruct>& actions = schema.structs(StructKind::action);
     if (type >= actions.size()) return false;
     event.type = static_cast<std::uint8_t>(type);
-    return read_value(actions[type].layout, {}, in, event.words) && in.at_padding();
+    return in.ok() && read_arguments(actions[type].layout, in, event.words) && in.at_padding();
 }
 
 std::vector<std::byte> write_gone(std::span<const PendingId> ids) {

@@ -30,8 +30,8 @@ struct ActionRecord {
     PendingId first_pending = 0;  // id of the first entity that the client spawned; unused if created is 0
     std::uint32_t created = 0;    // number of entities that the client spawned; their ids are consecutive
     std::vector<NetId> touched;   // entities whose components the client changed ahead of the server
-    std::vector<std::uint32_t> words;  // the quantised arguments
-    std::optional<std::uint32_t> lag;  // of what the player saw, before `tick`, see RenderTime::lag()
+    std::vector<std::uint32_t> words;       // the quantised arguments
+    std::optional<std::uint32_t> lag = {};  // of what the player saw, before `tick`, see RenderTime::lag()
 };
 
 /// A run of actions of one stream.
@@ -48,6 +48,8 @@ void write_actions(const Schema& schema, const ActionRun& run, BitWriter& out);
 /// are safe.
 bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
                   std::vector<ActionRecord>& records, ActionRun& run);
+/// Returns whether arguments have at most kMaxActionBytes.
+bool fits_action(const SchemaStruct& type, std::span<const std::uint32_t> words);
 /// Returns an upper limit of the bits that this action adds to a run, or takes as a run of its own.
 std::size_t measure_action(const Schema& schema, const ActionRecord& record);
 

@@ -71,9 +71,7 @@ bool ClientActions::begin(std::size_t number, void* action) {
         waiting_.push_back({number, std::move(words)});
         return false;
     }
-    BitWriter size;
-    write_value(what.layout, {}, words, size);
-    if (size.byte_count() > kMaxActionBytes) {
+    if (!fits_action(what, words)) {
         stats_.not_begun += 1;
         return false;
     }

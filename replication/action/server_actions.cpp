@@ -240,11 +240,14 @@ void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity enti
     for (const Handler& handler : handlers_[event.type])
         handler(action, {living(), event.who, false, event.tick});
     const std::vector<std::byte> message = write_event(schema_, event);
-    for (std::size_t i = 0; i < players_.size(); ++i)  // a player that send() disconnects may be erased
-        if (players_[i] && players_[i]->id != event.who) {
-            host_.note_named(players_[i]->id, type(event.type), event.words, event.player);
-            send(*players_[i], message);
+    for (const auto& player : players_) {
+        if (!player || player->id == event.who || player->has_left || player->is_away) continue;
+        if (host_.send_event(player->id, message)) {
+            host_.note_named(player->id, type(event.type), event.words, event.player);
+        } else {
+            player->stats.lost_events += 1;
         }
+    }
 }
 
 void ServerActions::report(const ActionReport& report) const {
@@ -256,6 +259,9 @@ void ServerActions::report(const ActionReport& report) const {
 bool ServerActions::begin(std::size_t number, void* action, Tick tick) {
     std::vector<std::uint32_t> words;  // words_ are those of the running action
     codec_.quantise(type(number), action, words);
+    const bool fits = fits_action(type(number), words);
+    assert(fits && "the arguments of an action have at most 512 bytes");
+    if (!fits) return false;
     if (act_ || world_.is_deferring()) {
         waiting_.push_back({number, std::move(words)});
         return false;
@@ -388,14 +394,14 @@ Resumed ServerActions::replace_client(net::PeerId id) {
     return resumed;
 }
 
-/// Sends a result or an event. None is lost while the player is connected: a message that finds no room is
-/// sent in a later tick, before newer messages. The player may be erased during the call.
+/// Sends results. None is lost while the player is connected: a message that finds no room is sent in a later
+/// tick, before newer messages. The player may be erased during the call.
 void ServerActions::send(Player& player, std::vector<std::byte> message) {
     if (player.has_left || player.is_away) return;  // reconnect() sends the results
     if (player.unsent.empty() && host_.send_reliable(player.id, message) == net::SendResult::queued) return;
     add_unsent(player, std::move(message));
     if (player.unsent_bytes > kMaxUnsentBytes)
-        host_.disconnect_player(player.id, "too many results and events of actions wait for it");
+        host_.disconnect_player(player.id, "too many results of actions wait for it");
 }
 
 void ServerActions::add_unsent(Player& player, std::vector<std::byte> message) {

@@ -51,8 +51,11 @@ public:
         /// Sends a reliable message, after earlier ones.
         [[nodiscard]] virtual net::SendResult send_reliable(net::PeerId player,
                                                             std::span<const std::byte> message) = 0;
+        /// Sends an event, after the reliable messages of the game with the default key. Returns false if the
+        /// player's connection is too slow for it.
+        [[nodiscard]] virtual bool send_event(net::PeerId player, std::span<const std::byte> message) = 0;
         virtual void disconnect_player(net::PeerId player, std::string_view why) = 0;
-        /// Called for each event that a player gets. `also`: an entity that the event names beside those in
+        /// Called for each event that was sent. `also`: an entity that the event names beside those in
         /// its words; 0: none.
         virtual void note_named(net::PeerId /*player*/, const SchemaStruct& /*type*/,
                                 std::span<const std::uint32_t> /*words*/, NetId /*also*/) {}
@@ -67,14 +70,15 @@ public:
     struct Stats {
         std::uint64_t accepted = 0;
         std::uint64_t rejected = 0;
-        std::uint64_t dropped = 0;   // removed while they waited, because an earlier action was rejected
-        std::uint64_t ignored = 0;   // had arrived before, or arrived after an earlier action was rejected
-        std::uint64_t deferred = 0;  // how often the limits made a stream wait until the next tick
+        std::uint64_t dropped = 0;      // removed while they waited, because an earlier action was rejected
+        std::uint64_t ignored = 0;      // had arrived before, or arrived after an earlier action was rejected
+        std::uint64_t deferred = 0;     // how often the limits made a stream wait until the next tick
+        std::uint64_t lost_events = 0;  // events that the player's connection was too slow for
     };
 
-    /// While the connection's queue of messages to a player is full, results and events wait here. If they
-    /// take more bytes than this, the player is disconnected.
-    static constexpr std::size_t kMaxUnsentBytes = 256 * 1024;
+    /// While the connection's queue of messages to a player is full, results wait here. If they take more
+    /// bytes than this, the player is disconnected.
+    static constexpr std::size_t kMaxUnsentBytes = 64 * 1024;
 
     /// The arguments must outlive this object.
     ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Host& host,
@@ -113,8 +117,9 @@ public:
     /// sender's update().
     void finish();
 
-    /// Begins an action of the server: quantises the fields of `action` in place. Returns false if a query, a
-    /// hook or an action is running: then do not call end(), the next run() does the action.
+    /// Begins an action of the server: quantises the fields of `action` in place. Requires that the arguments
+    /// have at most kMaxActionBytes. Returns false if a query, a hook or an action is running: then do not
+    /// call end(), the next run() does the action.
     bool begin(std::size_t type, void* action, Tick tick);
     Act& act() { return *act_; }
     /// Ends an action of the server, after its mutation has run. Tells the observers, calls the handlers,

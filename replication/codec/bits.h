@@ -105,6 +105,8 @@ public:
     }
 
     bool ok() const { return position_ <= end_; }
+    /// Requires ok().
+    std::size_t bits_read() const { return position_; }
     void fail() {
         position_ = 1;
         end_ = 0;

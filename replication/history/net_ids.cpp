@@ -28,6 +28,7 @@ void NetIds::release(std::uint32_t index) {
     empty_bucket(rows_[index].net_id);
     rows_[index].net_id = 0;
     --size_;
+    ++released_;
 }
 
 void NetIds::recycle(std::uint32_t index) {

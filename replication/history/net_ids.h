@@ -65,6 +65,8 @@ public:
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(rows_.size()); }
     /// Number of net ids.
     std::size_t size() const { return size_; }
+    /// Number of calls of release().
+    std::uint64_t released_count() const { return released_; }
 
     /// For tests: both ways to find a row agree with the rows, and no row is in use and recycled.
     bool is_consistent() const;
@@ -86,6 +88,7 @@ private:
     std::vector<std::uint32_t> by_entity_;  // by entity index: the row's index, or kNone
     std::size_t size_ = 0;
     NetId next_ = 1;
+    std::uint64_t released_ = 0;
 };
 
 }  // namespace shoal::replication

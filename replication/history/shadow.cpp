@@ -8,6 +8,9 @@
 namespace shoal::replication {
 namespace {
 
+// An update forgets the versions of at most this many ticks, or this many versions if these are more ticks.
+constexpr std::size_t kTicksAtOnce = 2, kVersionsAtOnce = 1'000;
+
 /// Compares an upper bound with the limit: no word takes more than 7 bytes, and no component more than 4
 /// beside its words.
 bool may_be_too_large(const Image& image) {
@@ -310,10 +313,23 @@ ComponentIndex Shadow::largest_component(const Image& image) const {
     return largest;
 }
 
-/// Drops the versions that were replaced at least history_ticks_ before `tick`.
+Tick Shadow::next_horizon(Tick tick) const {
+    const Tick last = tick - history_ticks_;
+    if (!is_newer(last, horizon_)) return horizon_;
+    Tick horizon = horizon_;
+    std::size_t ticks = 0;
+    for (std::size_t i = 0; i < superseded_.size() && !is_newer(superseded_[i].tick, last); ++i) {
+        if (superseded_[i].tick == horizon) continue;
+        if (ticks >= kTicksAtOnce && i >= kVersionsAtOnce) return horizon;
+        horizon = superseded_[i].tick;
+        ticks += 1;
+    }
+    return last;
+}
+
+/// Drops the versions that were replaced at next_horizon(tick) or before.
 void Shadow::forget_past(Tick tick) {
-    const Tick horizon = tick - history_ticks_;
-    if (is_newer(horizon, horizon_)) horizon_ = horizon;
+    const Tick horizon = horizon_ = next_horizon(tick);
     while (!superseded_.empty() && !is_newer(superseded_[0].tick, horizon)) {
         History& versions = entries_[superseded_[0].index].versions;
         if (!versions.empty()) versions.drop_replaced(horizon, versions.newest()->tick);

@@ -52,11 +52,15 @@ public:
     /// come back.
     void set_history(std::uint32_t history_ticks) { history_ticks_ = history_ticks; }
 
-    /// Calls fn(index) for each entry of which update(tick) would forget versions. An index can come twice.
+    /// Returns horizon() after update(tick). After set_history() with less ticks, an update forgets the
+    /// versions of a few ticks at most, so that it takes no longer than others.
+    Tick next_horizon(Tick tick) const;
+    /// Calls fn(index) for each entry of which update() would forget versions. An index can come twice.
+    /// `horizon`: the horizon after this update.
     template <class Fn>
-    void for_each_forgotten(Tick tick, Fn&& fn) const {
+    void for_each_forgotten(Tick horizon, Fn&& fn) const {
         for (std::size_t i = 0; i < superseded_.size(); ++i) {
-            if (is_newer(superseded_[i].tick, tick - history_ticks_)) return;
+            if (is_newer(superseded_[i].tick, horizon)) return;
             fn(superseded_[i].index);
         }
     }
@@ -96,6 +100,8 @@ public:
 
     /// Versions that were replaced at this tick or before were dropped.
     Tick horizon() const { return horizon_; }
+    /// How many net ids have ended.
+    std::uint64_t ended_count() const { return ids_.released_count(); }
 
     /// The version of an entry that a peer of these view classes can have as of `tick`, to be a baseline.
     std::optional<Version> baseline(std::uint32_t index, Tick tick, ViewClasses viewers) const {

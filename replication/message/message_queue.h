@@ -17,7 +17,7 @@ namespace shoal::replication {
 class MessageQueue {
 public:
     static constexpr std::size_t kMaxMessages = 4'096;              // messages and events
-    static constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // 32-bit words of all of them together
+    static constexpr std::size_t kMaxWords = std::size_t{1} << 18;  // 32-bit words of all of them together
     static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);
 
     /// All must outlive the queue. `actions` gets the events.

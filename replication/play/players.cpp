@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 namespace shoal::replication {
 
@@ -45,15 +46,30 @@ const Players::Player* Players::find_connected(net::PeerId connection) const {
     return player && player->connection == connection ? player : nullptr;
 }
 
-Players::Player* Players::longest_away(std::size_t most) {
-    std::size_t away = 0;
-    Player* longest = nullptr;
-    for_each([&](Player& player) {
+Players::Player* Players::must_leave(const net::Networks& networks, std::size_t per_machine,
+                                     std::size_t most) {
+    std::size_t away = 0, most_of_machine = 0;
+    std::unordered_map<std::uint64_t, std::size_t> counts;
+    for_each([&](const Player& player) {
         if (player.seat.phase() != Phase::away) return;
         away += 1;
-        if (!longest || player.seat.since() < longest->seat.since()) longest = &player;
+        for (const std::uint64_t hash : player.networks.hashes()) counts[hash] += 1;
+        most_of_machine = std::max(most_of_machine, counts[player.networks.machine()]);
     });
-    return away >= most ? longest : nullptr;
+    std::optional<std::uint64_t> full;
+    for (std::size_t place = 0; place < networks.hashes().size(); ++place) {
+        const std::uint64_t hash = networks.hashes()[place];
+        if (counts.contains(hash) && counts[hash] >= net::Networks::limit_at(place, per_machine)) full = hash;
+    }
+    Player* longest = nullptr;
+    if (!full && away < most) return longest;
+    for_each([&](Player& player) {
+        if (player.seat.phase() != Phase::away) return;
+        const bool is_there = full ? std::ranges::count(player.networks.hashes(), *full) != 0
+                                   : counts[player.networks.machine()] == most_of_machine;
+        if (is_there && (!longest || player.seat.since() < longest->seat.since())) longest = &player;
+    });
+    return longest;
 }
 
 Players::Player* Players::find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats) {

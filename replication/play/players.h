@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../net/endpoint.h"
+#include "../../net/handshake/networks.h"
 #include "../message/message_intake.h"
 #include "../send/sender.h"
 #include "player_id.h"
@@ -30,6 +31,7 @@ public:
         std::vector<NetId> named;
         Seat seat;
         SeatKey key;
+        net::Networks networks;  // of its last connection, if the player is away
     };
 
     /// Adds a player with its first connection, which is also its id. Requires that no player has this id.
@@ -49,8 +51,11 @@ public:
     Player* find_connected(net::PeerId connection) {
         return const_cast<Player*>(std::as_const(*this).find_connected(connection));
     }
-    /// Returns the player that has been away longest, if at least `most` players are away; else null.
-    Player* longest_away(std::size_t most);
+    /// Returns the player that must leave so that one more player, of these networks, can be away; null if
+    /// there is room. At most `most` players are away, and of each machine and network as many as
+    /// net::Networks::limit_at() says for `per_machine`. The player that is away longest leaves: of a network
+    /// that has no room, or else of the machine that has most players away.
+    Player* must_leave(const net::Networks& networks, std::size_t per_machine, std::size_t most);
     /// Returns the player whose seat a connection with this client id can take with the ticket. If there is
     /// none, counts why not, and returns null.
     Player* find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats);

@@ -26,7 +26,7 @@ Seat::Next Seat::advance(const JoinOptions& options, std::uint32_t unacked, net:
 void Seat::come_back(bool keeps, net::Time now) {
     assert(phase_ == Phase::away);
     is_ready_ = was_restarted_ = false;
-    phase_ = Phase::waiting;
+    connect(now);
     if (keeps) load(now);
 }
 

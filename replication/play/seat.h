@@ -24,6 +24,9 @@ struct JoinOptions {
     bool waits_for_admit = false;  // see Server::admit()
     // A player that loads for longer begins again, and the second time is disconnected; > 0.
     net::Duration timeout = std::chrono::seconds(30);
+    // A client that is not ready for so long is disconnected, see ClientOptions::is_ready_at_once. 0: no
+    // limit.
+    net::Duration ready_timeout = std::chrono::minutes(2);
     bool destroys_player = true;  // when a player leaves, destroy its entity, see Server::player()
     // A player whose connection is lost keeps the seat for this time, see Server::on_away(). 0: the player
     // leaves at once.
@@ -37,7 +40,10 @@ public:
     enum class Next : std::uint8_t { wait, play, restart, give_up };
 
     Phase phase() const { return phase_; }
-    void connect() { phase_ = Phase::waiting; }
+    void connect(net::Time now) {
+        phase_ = Phase::waiting;
+        since_ = now;
+    }
     void set_ready() { is_ready_ = true; }
     void admit() { is_admitted_ = true; }
     bool may_load(const JoinOptions& options) const {
@@ -65,7 +71,12 @@ public:
     bool is_overdue(const JoinOptions& options, net::Time now) const {
         return now - since_ >= options.resume_time;
     }
-    /// When loading began, or the connection was lost.
+    /// Returns whether the client should have been ready before.
+    bool is_late(const JoinOptions& options, net::Time now) const {
+        return phase_ == Phase::waiting && !is_ready_ && options.ready_timeout > net::Duration(0) &&
+               now - since_ >= options.ready_timeout;
+    }
+    /// When the player connected, or loading began, or the connection was lost.
     net::Time since() const { return since_; }
     /// Call it when the player is about to leave.
     void leave() { phase_ = Phase::disconnected; }

@@ -13,6 +13,8 @@ constexpr std::size_t kMinRecordBits = 3;    // the smallest record header: gap 
 constexpr std::size_t kMaxRecordBits = 150;  // more than the largest record header
 constexpr std::size_t kMaxHeaderBits = 300;  // more than the largest header of a payload
 constexpr std::size_t kMostBits = net::kMaxLargePayloadBytes * 8;
+// So many bits of records that are too large at present are encoded at most for a payload.
+constexpr std::size_t kMostOversizedBits = std::size_t{16} * 1024 * 8;
 constexpr std::size_t kNearlyFull = 24;  // bits: less room is not worth another try
 
 std::uint32_t index_of(std::uint64_t key) {
@@ -57,18 +59,24 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
 std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerView& view,
                                        const StateHeader& header, const Room& room) {
     const net::Fifo<std::uint32_t>& queue = view.queue(first.queue);
-    std::size_t position = first.position;
-    for (; position < queue.size(); ++position) {
+    std::size_t position = first.position, oversized_bits = 0;
+    for (; position < queue.size() && oversized_bits < kMostOversizedBits; ++position) {
         if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
         const std::uint32_t index = queue[position];
         const Place place{first.queue, position};
-        if (!view[index].is_pending) continue;
+        if (!view[index].is_pending || (room.large && view.is_oversized(index))) continue;
         if (const std::optional<std::uint32_t> cluster = view.clusters().cluster_of(index))
-            if (gather_cluster(*cluster, view, header, room, place)) continue;
+            if (gather_cluster(*cluster, view, header, room, place)) {
+                if (room.large && view.is_oversized(index)) oversized_bits += room.most_bits;
+                continue;
+            }
         if (room.large && view.is_in(index, *room.large)) continue;
         const std::size_t before = candidates_.size();
         add(index, view, place);
-        if (upper_bits() > room.most_bits && !fit_alone(header, before, room.most_bits)) drop_from(before);
+        if (upper_bits() <= room.most_bits || fit_alone(header, before, room.most_bits)) continue;
+        oversized_bits += candidates_.back().delta.bits;
+        drop_from(before);
+        if (room.large) view.note_oversized(index);
     }
     return position;
 }
@@ -88,6 +96,8 @@ bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const 
         return true;
     drop_from(first);
     clusters.note_excess(cluster, room.most_bits, tick_);
+    if (room.large)
+        for (const std::uint32_t slot : slots) view.note_oversized(slot);
     const bool is_too_large = room.most_bits == kMostBits;
     parted_count_ += is_too_large;
     return !is_too_large;

@@ -118,6 +118,13 @@ public:
     bool is_in(std::uint32_t slot, std::uint64_t number) const {
         return slots_[slot].in_flight && slots_[slot].packet == low(number);
     }
+    /// Notes that a record of the slot is too large while a large payload is on its way.
+    void note_oversized(std::uint32_t slot) {
+        if (slot >= oversized_.size()) oversized_.resize(slots_.size());
+        oversized_[slot] = true;
+    }
+    bool is_oversized(std::uint32_t slot) const { return slot < oversized_.size() && oversized_[slot]; }
+    void forget_oversized() { oversized_.clear(); }
     const ClusterSlots& clusters() const { return clusters_; }
     ClusterSlots& clusters() { return clusters_; }
     /// Marks the slot as pending. If it was not pending, it is added to the end of its queue.
@@ -210,6 +217,7 @@ private:
     Queue first_ = Queue::group;
     bool is_any_misplaced_ = false;  // a pending slot may be in another queue than queue_of()
     ClusterSlots clusters_;
+    std::vector<bool> oversized_;  // by slot; shorter if the last slots are not
     std::unordered_map<NetId, std::uint32_t> pending_ids_;
     std::unordered_map<std::uint32_t, History> kept_;  // by slot; one version each
     std::size_t kept_bytes_ = 0;

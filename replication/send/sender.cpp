@@ -25,6 +25,11 @@ Tick long_gap(double tick_hz) {
     return static_cast<Tick>(std::max(1.0, 250'000 / std::max(1.0, std::round(1e6 / tick_hz))));
 }
 
+/// How many rebases a peer can get at once.
+double most_rebases(const PeerView& view) {
+    return std::max(view.used_count(), 100u);
+}
+
 }  // namespace
 
 Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
@@ -32,6 +37,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       max_history_ticks_(ticks_of(options.max_history_s, options.tick_hz)),
       heartbeat_ticks_(ticks_of(options.heartbeat_s, options.tick_hz)),
       play_heartbeat_ticks_(std::min(heartbeat_ticks_, ticks_of(kPlayHeartbeatS, options.tick_hz))),
+      rebases_per_tick_(1 / (10 * options.tick_hz)),
       quiet_ticks_(ticks_of(kQuietS, options.tick_hz)),
       shows_(schema.find<Teleports>() != kMaxComponents),
       long_gap_(options.keeps_deliveries ? long_gap(options.tick_hz) : 0),
@@ -47,9 +53,8 @@ void Sender::update(Tick tick) {
     assert(!updated_ || is_newer(tick, tick_));
     tick_ = tick;
     updated_ = true;
-    const std::uint32_t history = history_ticks(tick);
-    shadow_.set_history(history);
-    keep_acknowledged(tick, tick - history);
+    shadow_.set_history(history_ticks(tick));
+    keep_acknowledged(tick);
     shadow_.update(tick);
     writer_.start_tick(tick);
     audience_.resize(shadow_.index_count());
@@ -65,6 +70,11 @@ void Sender::update(Tick tick) {
     }
     for (const std::uint32_t entry : shadow_.changed()) pass_on_change(entry);
     force_records();
+    for (const auto& peer : peers_) {
+        if (!peer || peer->rebases == 0) continue;
+        peer->rebases = std::max(0.0, peer->rebases - rebases_per_tick_ * most_rebases(peer->view));
+        rebase_waiting(*peer);
+    }
 }
 
 /// Marks the slots of the peers that see the change. Other peers must not learn that something changed.
@@ -79,19 +89,21 @@ void Sender::pass_on_change(std::uint32_t entry) {
 }
 
 /// A peer's acknowledged version must stay until a newer one is acknowledged, also if a packet is lost in
-/// between. So versions stay for twice the age of the oldest packet in flight.
+/// between. So versions stay for twice the age of the oldest packet in flight. For a peer that acknowledges
+/// nothing for long, only the versions that it has are kept, see keep_acknowledged().
 std::uint32_t Sender::history_ticks(Tick tick) const {
     std::uint32_t most = history_ticks_;
     for (const auto& peer : peers_)
-        if (peer && !peer->flight.empty())
+        if (peer && !peer->flight.empty() &&
+            tick - peer->silent_since.value_or(tick) < history_ticks_ + 2 * peer->round_trip)
             most = std::max(most, 2 * std::min(tick - peer->flight.oldest_tick(), Tick{1} << 30));
     return std::min(most, max_history_ticks_);
 }
 
 /// Copies the versions that the history is about to forget, for peers that have acknowledged nothing for a
-/// while. The history forgets a peer's version if a newer version, of tick `horizon` or before, has a change
-/// that the peer sees.
-void Sender::keep_acknowledged(Tick tick, Tick horizon) {
+/// while. The history forgets a peer's version if a newer version, of its next horizon or before, has a
+/// change that the peer sees.
+void Sender::keep_acknowledged(Tick tick) {
     silent_.clear();
     std::size_t bytes = 0;
     for (Peer peer = 0; peer < peers_.size(); ++peer) {
@@ -101,7 +113,8 @@ void Sender::keep_acknowledged(Tick tick, Tick horizon) {
         if (since && tick - *since >= history_ticks_ / 2) silent_.push_back(peer);
     }
     if (silent_.empty()) return;
-    shadow_.for_each_forgotten(tick, [&](std::uint32_t entry) {
+    const Tick horizon = shadow_.next_horizon(tick);
+    shadow_.for_each_forgotten(horizon, [&](std::uint32_t entry) {
         for (const Peer peer : silent_) {
             PeerView& view = state(peer).view;
             const std::optional<std::uint32_t> slot =
@@ -136,6 +149,7 @@ void Sender::make_peer(Peer peer, const PeerOptions& options,
     state(peer).predicted = std::move(predicted);
     state(peer).view.keep_deliveries(long_gap_);
     state(peer).last_sent = state(peer).last_change = tick_;
+    state(peer).round_trip = max_history_ticks_ / 2;
     state(peer).is_held = true;
     if (!options.is_held) start_peer(peer);
 }
@@ -149,6 +163,7 @@ void Sender::reconnect_peer(Peer index) {
     assert(peer.flight.empty());
     peer.flight = {};
     peer.large.reset();
+    peer.view.forget_oversized();
     peer.wants_marker = true;
 }
 
@@ -308,8 +323,19 @@ void Sender::set_groups(Peer peer, ViewClasses groups) {
     state(peer).groups = groups & to_all_groups();
 }
 
-void Sender::rebase(Peer peer, std::uint32_t slot) {
-    state(peer).view.rebase(slot);
+void Sender::rebase(Peer index, std::uint32_t slot) {
+    PeerState& peer = state(index);
+    if (slot >= peer.view.slot_count() || !peer.view[slot].has_acked) return;
+    peer.to_rebase.insert(slot);
+    rebase_waiting(peer);
+}
+
+void Sender::rebase_waiting(PeerState& peer) {
+    while (!peer.to_rebase.empty() && peer.rebases < most_rebases(peer.view)) {
+        peer.view.rebase(*peer.to_rebase.begin());
+        peer.to_rebase.erase(peer.to_rebase.begin());
+        peer.rebases += 1;
+    }
 }
 
 void Sender::request_marker(Peer peer) {
@@ -383,6 +409,7 @@ void Sender::on_fate(Peer index, std::uint64_t number, bool delivered) {
         peer.view.on_fate(record, number, tick, delivered);
     });
     if (delivered) peer.silent_since = peer.flight.empty() ? std::nullopt : std::optional(tick_);
+    if (delivered) peer.round_trip = tick_ - peer.flight.newest_delivered().value_or(tick_);
     if (peer.flight.needs_marker()) peer.wants_marker = true;
 }
 
@@ -391,7 +418,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     assert(room.size() >= kMaxHeaderBytes);
     PeerState& peer = state(index);
     if (!updated_ || peer.is_held) return {};
-    if (may_be_large) peer.large.reset();
+    if (may_be_large && std::exchange(peer.large, std::nullopt)) peer.view.forget_oversized();
     // A client that predicts learns soon that its entities did not move.
     const bool is_predicting = predicts_ && !peer.view.group().empty();
     const Tick longest = is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -131,7 +132,9 @@ public:
     /// Reports that packet `number` was delivered or lost. Numbers of packets without state are ignored.
     void on_fate(Peer peer, std::uint64_t number, bool delivered);
 
-    /// Makes the next record of `slot` a full one, because the peer requested it. Any slot number is safe.
+    /// Makes the next record of `slot` a full one, because the peer requested it. Any slot number is safe. No
+    /// effect if the peer has no baseline, because then the next record is full anyway. A peer gets all its
+    /// entities anew at once, and then a tenth of them per second; further requests wait.
     void rebase(Peer peer, std::uint32_t slot);
 
     /// Sends the peer a record of the entity as of the next update(), even if nothing changed. No effect if
@@ -190,11 +193,14 @@ private:
         Tick last_sent = 0;
         // The tick since which the sender has waited for an ack of this peer; empty if it does not wait.
         std::optional<Tick> silent_since;
-        Tick last_change = 0;                            // tick of the newest change that the peer sees
-        ViewClasses groups;                              // valid from the next update() on
+        Tick round_trip = 0;   // age of the newest packet that was acknowledged, at the last ack
+        Tick last_change = 0;  // tick of the newest change that the peer sees
+        ViewClasses groups;    // valid from the next update() on
         std::map<std::uint32_t, ecs::Entity> predicted;  // by entry; see predicts()
         // Packet number of the newest large payload. Its fate may be known.
         std::optional<std::uint64_t> large;
+        std::set<std::uint32_t> to_rebase;  // requests that wait
+        double rebases = 0;                 // rebased lately: what was earned since is subtracted
         bool is_held = false;
         bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
@@ -208,13 +214,14 @@ private:
     };
 
     std::uint32_t history_ticks(Tick tick) const;
-    void keep_acknowledged(Tick tick, Tick horizon);
+    void keep_acknowledged(Tick tick);
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
     void make_peer(Peer peer, const PeerOptions& options,
                    std::map<std::uint32_t, ecs::Entity> predicted = {});
     void leave_audience(Peer peer);
     void pass_on_change(std::uint32_t entry);
     void force_records();
+    static void rebase_waiting(PeerState& peer);
     void change_views();
     void change_view(PeerState& peer, std::uint32_t slot);
     bool is_restricted(std::uint32_t entry) const;
@@ -235,10 +242,11 @@ private:
 
     // The times of the options, in ticks.
     std::uint32_t history_ticks_, max_history_ticks_, heartbeat_ticks_, play_heartbeat_ticks_;
-    Tick quiet_ticks_;  // so long after the last change clients learn that the world stands still
-    bool shows_;        // the schema has a component with a Display
-    Tick long_gap_;     // 0: no deliveries are kept
-    bool predicts_;     // see Schema::predicts()
+    double rebases_per_tick_;  // part of a peer's entities
+    Tick quiet_ticks_;         // so long after the last change clients learn that the world stands still
+    bool shows_;               // the schema has a component with a Display
+    Tick long_gap_;            // 0: no deliveries are kept
+    bool predicts_;            // see Schema::predicts()
     Shadow shadow_;
     Audience audience_;
     std::vector<Owner> owners_;  // by entry; shorter if the last entries never had an owner

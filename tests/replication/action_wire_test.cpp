@@ -202,7 +202,9 @@ TEST(ActionWire, ARunHasAtMost256ActionsAndNoUnknownType) {
         out.write_golomb(count - 1, 0);
         for (std::uint32_t i = 0; i < std::min(count, 300u); ++i) {
             out.write_golomb(type, 2);
-            for (const unsigned order : {2u, 0u, 0u}) out.write_golomb(0, order);
+            out.write_golomb(0, 2);
+            out.write_bool(false);
+            for (int zeros = 0; zeros < 2; ++zeros) out.write_golomb(0, 0);
         }
         return out;
     };
@@ -213,6 +215,37 @@ TEST(ActionWire, ARunHasAtMost256ActionsAndNoUnknownType) {
     EXPECT_FALSE(reads_run(schema, run_of(0, 0))) << "2^32 of them";
     for (const std::uint32_t type : {1u, 255u, 256u, 512u})
         EXPECT_FALSE(reads_run(schema, run_of(1, type))) << type;
+}
+
+// Goal: a modified client or server cannot exceed the size that honest ones keep to.
+TEST(ActionWire, ArgumentsHaveAtMost512Bytes) {
+    struct Tale {
+        std::string text;
+    };
+    Schema schema;
+    schema.action<Tale>("tale", max_length(2'000));
+    int fitting = 0, refused = 0;
+    for (std::uint32_t length = 480; length < 1'100; length += length < 530 ? 1 : 50) {
+        SCOPED_TRACE(length);
+        std::vector<std::uint32_t> words{length};
+        words.resize(1 + length, 'a');
+        const bool fits = fits_action(schema.structs(StructKind::action)[0], words);
+        (fits ? fitting : refused) += 1;
+        const ActionRecord small{0, 1, 0, 0, {}, {1, 'a'}}, record{0, 1, 0, 0, {}, words};
+        const std::vector<ActionRecord> both{small, record};
+        BitWriter out;
+        write_actions(schema, {0, 0, both}, out);
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        BitReader in(bytes);
+        std::vector<ActionRecord> read;
+        ActionRun run;
+        EXPECT_EQ(read_actions(schema, 0, in, read, run), fits);
+        ActionEvent event;
+        EXPECT_EQ(read_event(schema, write_event(schema, {1, {}, 0, 0, words}), event), fits);
+    }
+    EXPECT_GT(fitting, 10);
+    EXPECT_GT(refused, 10);
 }
 
 TEST(ActionWire, ATruncatedRunIsRefused) {

@@ -226,6 +226,23 @@ TEST(CalledFromInside, WhatHasNoOwnerHasNoInput) {
     }
 }
 
+TEST(CalledFromInside, WhatWasGivenInTheTickInWhichThePlayerLeavesHasNoInput) {
+    for (const bool is_same_tick : {true, false}) {
+        Bay bay;
+        bay.first.on_frame = [&] { bay.first.client.input(Helm{1, {}}); };
+        bay.run(20);
+        const ecs::Entity gift = bay.world.spawn(Spot{9}, Helm{}, Replicated{});
+        bay.server.give(bay.player, gift);
+        if (!is_same_tick) bay.run(1);
+        EXPECT_EQ(bay.world.get<Helm>(gift).turn, is_same_tick ? 0 : 1);
+        bay.server.disconnect(bay.player, "out", bay.now);
+        bay.run(2);
+        EXPECT_EQ(bay.world.get<Helm>(gift).turn, 0);
+        EXPECT_EQ(bay.world.get<Helm>(bay.boat).turn, 0);
+        EXPECT_FALSE(bay.server.owner(gift));
+    }
+}
+
 TEST(CalledFromInside, PressesBeforeTheClientPlaysAreDropped) {
     Bay bay;
     int shots = 0;

@@ -232,26 +232,5 @@ TEST(EventsBesideState, OneStreamHasTheOrderOfSending) {
     }
 }
 
-TEST(EventsBesideState, AHandlerThatThrowsSilencesNothing) {
-#ifdef __cpp_exceptions
-    Field field(false);
-    int calls = 0;
-    field.guests[0]->client.on<Boom>([&](const Boom&, const MessageInfo&) {
-        if (++calls % 2 == 1) throw calls;
-    });
-    for (std::int32_t i = 0; i < 6; ++i) field.tell(Field::How::message, {}, i);
-    int thrown = 0;
-    for (int i = 0; i < 10; ++i) {
-        try {
-            field.run(1);
-        } catch (int) {
-            thrown += 1;
-        }
-    }
-    EXPECT_EQ(calls, 6);
-    EXPECT_EQ(thrown, 3);
-#endif
-}
-
 }  // namespace
 }  // namespace shoal::replication::events_beside_state_test

@@ -63,6 +63,33 @@ TEST(KeptVersions, ThereAreNoneWhileAcksArrive) {
     }
 }
 
+// Goal: a peer that becomes silent makes no update forget more versions than a few ticks', and the history of
+// the others hardly longer.
+TEST(KeptVersions, ASilentPeerDoesNotMakeTheHistoryJump) {
+    Pair pair;
+    std::vector<ecs::Entity> moving;
+    for (int i = 0; i < 1'200; ++i) moving.push_back(pair.spawn(at(0)));
+    pair.exchange();
+    Tick longest = 0;
+    for (int tick = 0; tick < kFiveSeconds; ++tick) {
+        const Tick before = pair.sender.shadow().horizon();
+        for (const ecs::Entity entity : moving)
+            pair.world.patch<Position>(entity, [&](Position& p) { p.x = static_cast<float>(tick % 100); });
+        pair.tick();
+        while (pair.encode(1'100, false)) {  // no ack, and no loss
+        }
+        // Before that there is nothing to forget.
+        if (static_cast<std::int32_t>(before) > 2) {
+            EXPECT_LE(pair.sender.shadow().horizon() - before, 2u);
+        }
+        longest = std::max(longest, pair.sender.tick() - pair.sender.shadow().horizon());
+    }
+    EXPECT_LE(longest, 36u * 5 / 2);
+    EXPECT_EQ(pair.sender.tick() - pair.sender.shadow().horizon(), 36u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).kept, 1'200u);
+    EXPECT_TRUE(pair.sender.is_consistent());
+}
+
 TEST(KeptVersions, TakeNoMoreMemoryThanTheOptionsAllow) {
     Pair pair({.max_kept_bytes = 10 * 128});
     std::vector<ecs::Entity> moving;

@@ -300,6 +300,54 @@ TEST(Sender, LargeRecordsTakeTurns) {
     EXPECT_TRUE(pair.replica(waiting));
 }
 
+// Records that are too large at present are encoded once, a few in each payload, and small ones are sent.
+TEST(Sender, RecordsThatMustWaitForALargePayloadAreEncodedOnce) {
+    for (const bool is_cluster : {false, true}) {
+        SCOPED_TRACE(is_cluster);
+        struct Cargo {
+            std::vector<std::uint32_t> weights;
+        };
+        Schema schema;
+        schema.component<Position>("position");
+        schema.component<Cargo>("cargo", field(&Cargo::weights, max_length(600)));
+        Pair pair({}, {}, 1, 1, std::move(schema));
+        sim::Random random(3);
+        std::vector<ecs::Entity> small;
+        for (std::uint32_t i = 0; i < 200; ++i) {
+            const ecs::Entity entity = pair.world.spawn(Replicated{}, Cargo{});
+            pair.world.patch<Cargo>(entity, [&](Cargo& cargo) {
+                for (int n = 0; n < 500; ++n) cargo.weights.push_back(random.below(0xffffffff));
+            });
+            if (is_cluster) pair.world.set(entity, Cluster{i / 2});
+            if (i % 10 == 9) small.push_back(pair.spawn(sim::Position{}));
+        }
+        pair.tick();
+        const auto large = pair.encode(1'100, true);
+        ASSERT_TRUE(large && large->bytes.size() > 1'200);
+        const PeerView& view = pair.sender.view(pair.peer);
+        const auto tried = [&] {
+            std::size_t count = 0;
+            for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot) count += view.is_oversized(slot);
+            return count;
+        };
+        std::size_t before = 0;
+        for (int tick = 0; tick < 100; ++tick) {
+            pair.tick();
+            while (const auto packet = pair.encode(1'100, false)) {
+                pair.deliver(*packet);
+                EXPECT_LE(tried() - before, 40u);
+                before = tried();
+            }
+            pair.receiver.apply();
+        }
+        for (const ecs::Entity entity : small) EXPECT_TRUE(pair.replica(entity));
+        pair.deliver(*large);
+        while (const auto packet = pair.encode()) pair.deliver(*packet);
+        EXPECT_TRUE(pair.exchange() >= 0 && pair.worlds_are_equal());
+        EXPECT_EQ(tried(), 0u);
+    }
+}
+
 // While a large payload is on its way, records of its entities would be based on what it may bring.
 TEST(Sender, AnEntityInALargePayloadWaitsForItsFateEvenIfItsRecordIsSmall) {
     struct Cargo {

@@ -21,7 +21,7 @@ net::PeerId connection(std::uint32_t index, std::uint32_t number = 1) {
 /// Adds a player that plays, and loses its connection at a time.
 Players::Player& add_away(Players& players, std::uint32_t index, net::Time since) {
     Players::Player& player = players.add(connection(index));
-    player.seat.connect();
+    player.seat.connect(0s);
     player.seat.set_ready();
     player.seat.load(0s);
     static_cast<void>(player.seat.advance({}, 0, 0s));
@@ -114,7 +114,7 @@ TEST(Players, ThePlaceOfAPlayerThatLeftIsUsedAgainByAFreshOne) {
     players.add(connection(0));
     Players::Player& former = players.add(connection(1));
     former.client_id = 7;
-    former.seat.connect();
+    former.seat.connect(0s);
     former.key.state_number = 5;
     players.remove(former);
     EXPECT_EQ(players.find(connection(1)), nullptr);
@@ -128,15 +128,38 @@ TEST(Players, ThePlaceOfAPlayerThatLeftIsUsedAgainByAFreshOne) {
     EXPECT_EQ(players.find_connected(connection(2)), &next);
 }
 
+net::Networks home(std::uint8_t machine) {
+    return net::Networks(net::SipKey{}, net::Address::ipv4(10, 0, 0, machine, 1));
+}
+
 TEST(Players, TheOneThatIsAwayLongestMakesRoom) {
     Players players;
-    EXPECT_EQ(players.longest_away(1), nullptr);
+    EXPECT_EQ(players.must_leave(home(1), 8, 1), nullptr);
     add_away(players, 1, 5s);
     const Players::Player& longest = add_away(players, 2, 3s);
     add_away(players, 3, 4s);
-    players.add(connection(4)).seat.connect();
-    EXPECT_EQ(players.longest_away(3), &longest);
-    EXPECT_EQ(players.longest_away(4), nullptr);
+    players.add(connection(4)).seat.connect(0s);
+    EXPECT_EQ(players.must_leave(home(1), 8, 3), &longest);
+    EXPECT_EQ(players.must_leave(home(1), 8, 4), nullptr);
+}
+
+// Goal: players of one address do not take the places of the others, whoever comes last.
+TEST(Players, TheAddressWithMostPlayersAwayMakesRoom) {
+    Players players;
+    std::uint32_t index = 0;
+    const auto add = [&](std::uint8_t machine, net::Time since) -> Players::Player& {
+        Players::Player& player = add_away(players, ++index, since);
+        player.networks = home(machine);
+        return player;
+    };
+    add(1, 1s);
+    const Players::Player& first_of_two = add(2, 2s);
+    for (int i = 0; i < 3; ++i) add(2, 3s);
+    EXPECT_EQ(players.must_leave(home(2), 4, 8), &first_of_two) << "no room for this address";
+    EXPECT_EQ(players.must_leave(home(3), 4, 8), nullptr);
+    EXPECT_EQ(players.must_leave(home(3), 4, 5), &first_of_two) << "no room for anybody";
+    EXPECT_EQ(players.must_leave(home(1), 4, 5), &first_of_two);
+    EXPECT_EQ(players.must_leave(home(2), 5, 8), nullptr);
 }
 
 TEST(Players, ATicketThatIsRefusedIsCountedByItsReason) {
@@ -160,7 +183,7 @@ TEST(Players, ATicketThatIsRefusedIsCountedByItsReason) {
     EXPECT_EQ(players.find_by_ticket({player.id, {}}, 7, stats), nullptr);
     EXPECT_EQ(stats.wrong_secrets, 1u);
     Players::Player& loading = players.add(connection(3));
-    loading.seat.connect();
+    loading.seat.connect(0s);
     loading.key.issue(entropy);
     EXPECT_EQ(players.find_by_ticket({loading.id, loading.key.newest()}, 0, stats), nullptr);
     EXPECT_EQ(stats.unknown_seats, 2u);

@@ -474,6 +474,7 @@ TEST(Resume, TheOneThatIsAwayLongestMakesRoom) {
 // The order of the connections is another one than that of the losses.
 TEST(Resume, OfThoseThatAreAwayTheOneThatIsAwayLongestLeaves) {
     ServerOptions options = short_timeouts();
+    options.host.max_peers_per_ip = 0;
     options.host.max_peers = 3;
     options.join.resume_time = 60s;
     Bay bay(options);

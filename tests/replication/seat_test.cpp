@@ -297,7 +297,7 @@ TEST(Seat, LoadsOnceItIsReadyAndAdmitted) {
     seat.admit();
     EXPECT_FALSE(seat.may_load(free)) << "not connected";
     Seat other;
-    other.connect();
+    other.connect(net::Time(0));
     EXPECT_FALSE(other.may_load(free)) << "not ready";
     other.set_ready();
     EXPECT_TRUE(other.may_load(free));
@@ -313,7 +313,7 @@ TEST(Seat, IsGivenUpWhenLoadingTakesTooLongTwice) {
     JoinOptions options;
     options.timeout = 3s;
     Seat seat;
-    seat.connect();
+    seat.connect(net::Time(0));
     seat.set_ready();
     seat.load(10s);
     EXPECT_EQ(seat.advance(options, 1, 12'999'999us), Seat::Next::wait);
@@ -332,7 +332,7 @@ TEST(Seat, ComesBackAsAtFirstButAdmitted) {
     options.resume_time = 5s;
     options.waits_for_admit = true;
     Seat seat;
-    seat.connect();
+    seat.connect(net::Time(0));
     seat.set_ready();
     seat.admit();
     seat.load(10s);

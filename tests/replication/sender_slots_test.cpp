@@ -132,6 +132,22 @@ TEST(Sender, Rule04AfterARebaseFatesOfEarlierPacketsAreIgnored) {
     EXPECT_TRUE(pair.sender.is_settled(pair.peer));
 }
 
+// Goal: a peer that asks for full records for ever gets its entities anew once, and then a tenth per second.
+TEST(Sender, Rule04FullRecordsThatAPeerRequestsAreLimitedInTime) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 300; ++i) entities.push_back(pair.spawn(at(1)));
+    pair.exchange();
+    for (int tick = 0; tick < 600; ++tick) {  // ten seconds
+        for (std::uint32_t slot = 0; slot < 300; ++slot) pair.sender.rebase(pair.peer, slot);
+        for (const ecs::Entity entity : entities) pair.world.set(entity, at(static_cast<float>(tick % 40)));
+        pair.exchange();
+    }
+    EXPECT_LE(pair.sender.stats(pair.peer).full_records, 300u + 300u + 300u + 5u);
+    EXPECT_GE(pair.sender.stats(pair.peer).full_records, 300u + 300u + 295u) << "none is forgotten";
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
 // Goal: slots of destroyed entities are used again, also beyond the first 64.
 TEST(Sender, FreedSlotsAreUsedAgain) {
     Pair pair;

@@ -196,22 +196,23 @@ TEST(ServerActions, WhatWaitsForRoomCountsOnlyUntilItIsSent) {
     Stage stage(stage_schema());
     Stage::Client& client = stage.add_client();
     stage.run(5);
-    for (int round = 0; round < 5; ++round) {
+    stage.actions.keep_results();
+    for (int round = 0; round < 6; ++round) {
         stage.queue_is_full = true;
-        for (std::size_t bytes = 0; bytes < ServerActions::kMaxUnsentBytes / 2; bytes += 500) {
-            Speech speech{std::string(500, 'a'), 0};
-            stage.actions.begin(type_of<Speech>(stage), &speech, stage.next_tick);
-            EXPECT_TRUE(stage.actions.end(&speech));
+        for (int step = 0; step < 15; ++step) {
+            for (int i = 0; i < 16; ++i) client.act(Shout{"?", 0});
+            stage.step();
         }
         stage.run(2);
         stage.queue_is_full = false;
-        if (round % 2 == 0) {
-            stage.run(2);
-        } else {  // what waits is forgotten with the connection
-            stage.actions.set_away(client.id);
-            round == 1 ? stage.actions.reconnect(client.id, client.actions.first())
-                       : static_cast<void>(stage.actions.replace_client(client.id));
+        if (round % 2 != 0) stage.actions.set_away(client.id);  // what waits is forgotten with the connection
+        if (round % 4 == 1) stage.actions.reconnect(client.id, client.actions.first());
+        if (round % 4 == 3) {
+            const Resumed resumed = stage.actions.replace_client(client.id);
+            client.actions.reset(resumed.next_actions, resumed.epoch);
         }
+        stage.run(5);
+        EXPECT_EQ(client.actions.waiting(), 0u);
         EXPECT_EQ(client.kicked, "") << round;
     }
 }

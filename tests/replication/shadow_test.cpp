@@ -331,7 +331,8 @@ TEST_F(Shadows, NameTheEntriesOfWhichTheyWillForgetVersions) {
     for (int step = 1; step <= 200; ++step) {
         tick += 1 + random.below(3);
         std::vector<bool> is_named(shadow.index_count());
-        shadow.for_each_forgotten(tick, [&](std::uint32_t index) { is_named[index] = true; });
+        shadow.for_each_forgotten(shadow.next_horizon(tick),
+                                  [&](std::uint32_t index) { is_named[index] = true; });
         std::vector<Tick> oldest;
         for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
             oldest.push_back(shadow[i].versions.oldest()->tick);

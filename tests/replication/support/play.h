@@ -26,16 +26,19 @@ public:
         std::function<void()> on_frame;  // before each update()
     };
 
-    explicit Play(Schema of_both, net::LinkConfig link = {}, std::uint64_t seed = 1)
+    explicit Play(Schema of_both, net::LinkConfig link = {}, std::uint64_t seed = 1,
+                  const ServerOptions& options = server_options())
         : schema(std::move(of_both)),
           network(link, seed),
-          server(world, schema, network.at(at_server), server_options()) {}
+          server(world, schema, network.at(at_server), options) {}
 
     Guest& add(ClientOptions options = {}) {
         const auto n = static_cast<std::uint8_t>(10 + guests.size());
-        options.net.seed = net::Seed{std::byte(n)};
+        return add(net::Address::ipv4(10, 0, 0, n, 5000), options);
+    }
+    Guest& add(const net::Address& address, ClientOptions options = {}) {
+        options.net.seed = net::Seed{std::byte(10 + guests.size()), std::byte(guests.size() / 256)};
         options.net.server_key = net::public_key(key());
-        const net::Address address = net::Address::ipv4(10, 0, 0, n, 5000);
         guests.push_back(std::make_unique<Guest>(schema, network.at(address), address, options));
         guests.back()->client.connect(at_server);
         return *guests.back();

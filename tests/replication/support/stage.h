@@ -201,6 +201,9 @@ private:
         client.messages.push_back({0, due, false, {message.begin(), message.end()}});
         return net::SendResult::queued;
     }
+    bool send_event(net::PeerId id, std::span<const std::byte> message) override {
+        return send_reliable(id, message) == net::SendResult::queued;
+    }
     void disconnect_player(net::PeerId id, std::string_view why) override { kick(*find(id), why); }
     void give_entity(net::PeerId id, ecs::Entity entity) override {
         if (find(id)->kicked.empty()) sender.set_owner(entity, find(id)->peer);

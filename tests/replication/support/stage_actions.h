@@ -93,7 +93,9 @@ struct Stumble {
 struct Shout {
     std::string text;
     std::uint32_t number = 0;
-    std::string validate(const Act&) const { return text == "!" ? "too loud" : ""; }
+    std::string validate(const Act&) const {
+        return text == "?" ? std::string(kMaxRejectionBytes, 'a') : text == "!" ? "too loud" : "";
+    }
 };
 struct Speech {
     std::string text;
