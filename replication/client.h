@@ -161,10 +161,18 @@ public:
                         fn(*static_cast<const T*>(action), call);
                     });
     }
+    template <class T, class Fn>
+    void on(Fn) {
+        static_assert(kNoHandler<T>,
+                      "a handler must take (const T&, const Call&) for an action T, or "
+                      "(const T&, const MessageInfo&) for a message T");
+    }
     /// Adds a handler for rejected actions of this client. It gets the action and the reason, after all
     /// changes of the action were undone. The text comes from the server.
-    template <class T, std::invocable<const T&, std::string_view> Fn>
+    template <class T, class Fn>
     void on_rejected(Fn handler) {
+        static_assert(std::invocable<Fn&, const T&, std::string_view>,
+                      "a handler of rejected actions must take (const T&, std::string_view)");
         actions_.on_rejected(schema_.require_struct<T>(StructKind::action),
                              [fn = std::move(handler)](const void* action, std::string_view why) {
                                  fn(*static_cast<const T*>(action), why);
@@ -193,8 +201,10 @@ public:
     /// value again, unless the game has written a newer value, which is on its way. `why` is the result of
     /// the server's check; it may contain any bytes. The function is called in update() and
     /// endpoint().receive(), and may change the world.
-    template <class T, std::invocable<ecs::Entity, std::string_view> Fn>
+    template <class T, class Fn>
     void on_refused(Fn handler) {
+        static_assert(std::invocable<Fn&, ecs::Entity, std::string_view>,
+                      "a handler of refused values must take (ecs::Entity, std::string_view)");
         owned_.on_refused(schema_.require_owned<T>(), std::move(handler));
     }
     const OwnedWriter::Stats& owned_stats() const { return owned_.stats(); }

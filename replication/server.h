@@ -191,6 +191,12 @@ public:
                         fn(*static_cast<const T*>(action), call);
                     });
     }
+    template <class T, class Fn>
+    void on(Fn) {
+        static_assert(kNoHandler<T>,
+                      "a handler must take (const T&, const Call&) for an action T, or "
+                      "(PlayerId, const T&) or (const T&, const MessageInfo&) for a message T");
+    }
     /// Adds a function that learns of each action, also of rejected ones, for example to write a log.
     void on_action(ServerActions::Observer observer) { actions_.observe(std::move(observer)); }
     /// All zero for an unknown player. See also actions_waiting().
@@ -208,8 +214,11 @@ public:
     /// function all values within the ranges of the codecs are accepted. It is called in host().receive(),
     /// and may change the world. It is not called for a value that the server has already. The parentheses
     /// keep it apart from the macro check() of other systems.
-    template <class T, std::invocable<PlayerId, ecs::Entity, const T&> Fn>
+    template <class T, class Fn>
     void(check)(Fn fn) {
+        static_assert(
+            requires(const T& value) { std::string(fn(PlayerId(), ecs::Entity(), value)); },
+            "a check must be: std::string(PlayerId, ecs::Entity, const T&)");
         owned_.set_check(schema_.require_owned<T>(),
                          [fn = std::move(fn)](PlayerId player, ecs::Entity entity, const void* value) {
                              return std::string(fn(player, entity, *static_cast<const T*>(value)));

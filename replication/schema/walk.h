@@ -289,10 +289,19 @@ bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
             "Replicate has to name members of the object, with std::tie";
         return (walk_field(object, parts, kOutside, base, sink) && ...);
     };
-    sink.trail().enter(ecs::all::type_name<T>());
-    const bool ok = std::apply(walk_each, Replicate<T>::fields(const_cast<T&>(object)));
-    sink.trail().leave();
-    return ok;
+    constexpr bool kFits = requires(T & value) {
+        std::apply(walk_each, Replicate<T>::fields(value));
+    };
+    static_assert(kFits,
+                  "Replicate<T> must have: static auto fields(auto& v) { return std::tie(v.a, v.b); }");
+    if constexpr (kFits) {
+        sink.trail().enter(ecs::all::type_name<T>());
+        const bool ok = std::apply(walk_each, Replicate<T>::fields(const_cast<T&>(object)));
+        sink.trail().leave();
+        return ok;
+    } else {
+        return false;
+    }
 }
 
 template <Aggregate T, class Sink>
