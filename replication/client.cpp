@@ -24,6 +24,11 @@ bool is_seat_gone(net::DisconnectReason reason) {
            reason == replaced || reason == protocol_error || reason == refused;
 }
 
+/// Returns whether a message is in order with actions.
+bool is_in_order(const net::Delivery& how) {
+    return how.channel == net::Channel::reliable && how.key == net::Delivery(net::Channel::reliable).key;
+}
+
 ReceiverOptions with_hash_seed(const ClientOptions& options) {
     ReceiverOptions of_receiver = options.receiver;
     if (of_receiver.hash_seed == 0) of_receiver.hash_seed = options.net.seed.number();
@@ -225,7 +230,23 @@ net::SendResult Client::send_message(net::Delivery how, std::span<const std::byt
     return endpoint_.send_message(endpoint_.server(), how, message_);
 }
 
+/// Begins a typed message, see WIRE.md.
+void Client::begin_typed(const net::Delivery& how) {
+    const auto earlier = is_in_order(how) ? actions_.earlier() : std::nullopt;
+    message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(earlier.has_value())};
+    if (!is_in_order(how)) message_[1] = std::byte{2};
+    if (earlier) write_earlier(*earlier, message_);
+}
+
+net::SendResult Client::send_typed(const net::Delivery& how) {
+    const net::SendResult result = endpoint_.send_message(endpoint_.server(), how, message_);
+    typed_.stats().not_queued += !net::is_queued(result);
+    if (net::is_queued(result) && is_in_order(how)) actions_.note_message();
+    return result;
+}
+
 void Client::on_connected(net::PeerId) {
+    actions_.forget_messages();
     if (ready_at_once_ && !is_resuming_) ready();
     if (listener_) listener_->on_join();
 }

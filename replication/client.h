@@ -100,15 +100,14 @@ public:
     [[nodiscard]] net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
     /// Sends a message of the schema to the server. An entity in it that is not a replica, and was not loaded
-    /// by both sides, arrives as null. The largest size is one byte less than for
-    /// net::Endpoint::send_message. MessageStats::not_queued counts what could not be queued.
+    /// by both sides, arrives as null. The largest size is seven bytes less than for
+    /// net::Endpoint::send_message. MessageStats::not_queued counts what could not be queued. The server
+    /// handles reliable messages with the default key in one order with act().
     template <class T>
     net::SendResult send(const T& message, const net::Delivery& how = net::Channel::reliable) {
-        message_.assign(1, static_cast<std::byte>(MessageKind::typed));
+        begin_typed(how);
         typed_.write(message, message_);
-        const net::SendResult result = endpoint_.send_message(endpoint_.server(), how, message_);
-        typed_.stats().not_queued += !net::is_queued(result);
-        return result;
+        return send_typed(how);
     }
     /// Sets the handler of a type of messages. update() calls it, after it has changed the world;
     /// disconnect() and receive() may call it, too. A message that names an entity which has not arrived yet
@@ -254,6 +253,8 @@ public:
     const net::ConnectionStats& stats() const { return endpoint_.stats(endpoint_.server()); }
 
 private:
+    void begin_typed(const net::Delivery& how);
+    net::SendResult send_typed(const net::Delivery& how);
     void on_connected(net::PeerId) override;
     void on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) override;
     void on_fate(net::PeerId, const net::PacketFate& fate) override {

@@ -358,6 +358,7 @@ void Server::take_back(net::PeerId connection) {
     if (!player || player->connection)
         return host_.disconnect(connection, net::DisconnectReason::kicked, "the ticket is not valid", now_);
     players_.connect(*player, connection);
+    player->messages = 0;
     player->key.use(resumption.ticket, entropy_);
     tickets_.used += 1;
     const bool keeps = resumption.state_number == player->key.state_number;
@@ -538,11 +539,26 @@ void Server::on_message(net::PeerId connection, net::Channel channel, std::span<
 }
 
 void Server::take_typed(Player& player, net::Channel channel, std::span<const std::byte> message) {
+    const auto order = message.empty() ? 3u : std::to_integer<unsigned>(message[0]);
+    if (!message.empty()) message = message.subspan(1);
+    const std::optional<EarlierActions> earlier = order == 1 ? take_earlier(message) : std::nullopt;
+    if (order > 2 || (order == 1 && !earlier) || (order < 2 && channel != net::Channel::reliable)) {
+        typed_.stats().malformed += 1;
+        return host_.disconnect(player.connection, net::DisconnectReason::protocol_error, "malformed message",
+                                now_);
+    }
     const bool was_waiting = player.intake.waiting() != 0;
-    switch (player.intake.arrive(limits_, channel, message, now_)) {
+    const bool must_wait = earlier && !actions_.has_run(player.id, *earlier);
+    handled_.bytes.assign(message.begin(), message.end());
+    handled_.channel = channel;
+    handled_.is_in_order = order < 2;
+    handled_.earlier = earlier;
+    handled_.arrived = now_;
+    switch (player.intake.arrive(limits_, handled_, must_wait)) {
         case MessageIntake::Verdict::deliver:
-            return handle_typed(player, channel, message);
+            return handle_typed(player, handled_);
         case MessageIntake::Verdict::wait:
+            if (must_wait) return;
             typed_.stats().deferred += 1;
             if (!was_waiting && warn_) warn_(player.id, Warning::messages_deferred);
             return;
@@ -552,25 +568,38 @@ void Server::take_typed(Player& player, net::Channel channel, std::span<const st
     }
 }
 
-void Server::handle_typed(const Player& player, net::Channel channel, std::span<const std::byte> message) {
+void Server::handle_typed(Player& player, const MessageIntake::Item& message) {
     references_.from = player.peer;
-    if (typed_.read(message, read_)) {
-        typed_.deliver(read_, {player.id, channel, false});
+    player.messages += message.is_in_order;
+    if (typed_.read(message.bytes, read_)) {
+        typed_.deliver(read_, {player.id, message.channel, false});
     } else {
         host_.disconnect(player.connection, net::DisconnectReason::protocol_error, "malformed message", now_);
     }
 }
 
 /// A handler may disconnect the player.
+void Server::handle_deferred(Player& player) {
+    const PlayerId id = player.id;
+    const auto has_run = [&](const EarlierActions& actions) { return actions_.has_run(id, actions); };
+    while (player.id == id && player.intake.take(limits_, now_, handled_, has_run))
+        handle_typed(player, handled_);
+}
+
 void Server::handle_deferred() {
     players_.for_each([&](Player& player) {
         const PlayerId id = player.id;
-        while (player.id == id && player.intake.take(limits_, now_, deferred_))
-            handle_typed(player, deferred_.channel, deferred_.bytes);
+        handle_deferred(player);
         if (player.id != id || !player.intake.is_flood(limits_, now_)) return;
         typed_.stats().floods += 1;
         disconnect(id, "too many messages", now_);
     });
+}
+
+std::uint16_t Server::handle_messages(net::PeerId id) {
+    if (Player* const player = players_.find(id)) handle_deferred(*player);
+    const Player* const player = players_.find(id);
+    return player ? player->messages : std::uint16_t(0);
 }
 
 void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {

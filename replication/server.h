@@ -369,8 +369,10 @@ private:
     net::SendResult send_typed(PlayerId player, const net::Delivery& how);
     std::size_t send_typed(ViewClasses groups, const net::Delivery& how);
     void take_typed(Player& player, net::Channel channel, std::span<const std::byte> message);
-    void handle_typed(const Player& player, net::Channel channel, std::span<const std::byte> message);
+    void handle_typed(Player& player, const MessageIntake::Item& message);
     void handle_deferred();
+    void handle_deferred(Player& player);
+    std::uint16_t handle_messages(net::PeerId player) override;
     void load_if_ready(Player& player);
     void advance_joins();
     void advance_join(Player& player);
@@ -415,8 +417,8 @@ private:
     std::uint64_t ended_seen_ = 0;  // Shadow::ended_count() in the last tell_ended()
     MessageLimits limits_;
     TypedMessages typed_;
-    TypedMessages::Message read_;   // the message that is handled, decoded
-    MessageIntake::Item deferred_;  // the message that is handled, if it had to wait
+    TypedMessages::Message read_;  // the message that is handled, decoded
+    MessageIntake::Item handled_;  // the message that is handled
     std::function<void(PlayerId, Warning)> warn_;
     TicketStats tickets_;
     JoinOptions join_options_;

@@ -44,6 +44,17 @@ bool ActionInbox::commit() {
     return true;
 }
 
+bool ActionInbox::has_run(const EarlierActions& actions) const {
+    for (std::size_t i = 0; i < kActionStreams; ++i) {
+        // After a rejection the later actions of the ordered stream are dropped.
+        const bool is_ordered = i == static_cast<std::size_t>(ActionStream::ordered);
+        if (is_ordered && actions.epoch != epoch()) continue;
+        const auto first = static_cast<std::uint16_t>(sequence(static_cast<ActionStream>(i)));
+        if (static_cast<std::int16_t>(first - actions.next[i]) < 0) return false;
+    }
+    return true;
+}
+
 std::size_t ActionInbox::reject() {
     Stream& ordered = at(ActionStream::ordered);
     assert(!ordered.waiting.empty());

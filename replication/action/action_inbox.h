@@ -22,7 +22,7 @@ public:
 
     /// The actions of a stream that have arrived but have not run, the oldest first.
     const std::deque<ActionRecord>& waiting(ActionStream stream) const { return at(stream).waiting; }
-    /// Sequence number of the oldest action in waiting(stream). Requires that waiting(stream) is not empty.
+    /// Sequence number of the oldest action in waiting(stream), or of the next action if it is empty.
     std::uint32_t sequence(ActionStream stream) const {
         return at(stream).next - static_cast<std::uint32_t>(at(stream).waiting.size());
     }
@@ -39,6 +39,8 @@ public:
     }
     /// Sequence number of the next action that will arrive.
     std::uint32_t next(ActionStream stream) const { return at(stream).next; }
+    /// Returns whether these actions have run, or never will.
+    bool has_run(const EarlierActions& actions) const;
     /// Number of calls of reject(), modulo 256.
     std::uint8_t epoch() const { return at(ActionStream::ordered).epoch; }
 

@@ -23,6 +23,19 @@ std::size_t ActionQueue::size() const {
     return count;
 }
 
+std::optional<EarlierActions> ActionQueue::earlier() const {
+    if (size() == 0) return std::nullopt;
+    EarlierActions actions{{}, at(ActionStream::ordered).epoch};
+    for (std::size_t i = 0; i < kActionStreams; ++i)
+        actions.next[i] = static_cast<std::uint16_t>(next(static_cast<ActionStream>(i)));
+    return actions;
+}
+
+void ActionQueue::forget_messages() {
+    for (Stream& stream : streams_)
+        for (ActionRecord& record : stream.waiting) record.messages = 0;
+}
+
 void ActionQueue::add(ActionStream stream, ActionRecord record) {
     assert(!is_full(stream));
     Stream& to = at(stream);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,10 @@ public:
     }
     /// Sequence number of the oldest action without an answer. If there is none, the same as next().
     std::uint32_t first(ActionStream stream) const { return at(stream).first; }
+    /// The actions of both streams, if any has no answer.
+    std::optional<EarlierActions> earlier() const;
+    /// Call it when a new connection counts messages anew.
+    void forget_messages();
     /// Number of actions without an answer, in both streams.
     std::size_t size() const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "../../net/bytes.h"
 #include "../codec/codec.h"
 #include "../play/message_kind.h"
 
@@ -64,8 +65,12 @@ void write_actions(const Schema& schema, const ActionRun& run, BitWriter& out) {
     const Tick tick = run.records.front().tick;
     out.write(tick, 32);
     out.write_golomb(static_cast<std::uint32_t>(run.records.size() - 1), 0);
+    std::uint16_t messages = run.records.front().messages;
+    out.write(messages, 16);
     for (const ActionRecord& record : run.records) {
         write_header(record, tick, out);
+        out.write_golomb(static_cast<std::uint16_t>(record.messages - messages), 0);
+        messages = record.messages;
         write_value(layout_of(schema, record), {}, record.words, out);
     }
 }
@@ -79,10 +84,13 @@ bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
     const std::uint64_t count = std::uint64_t{in.read_golomb(0)} + 1;
     if (!in.ok() || count > kMaxWaitingActions) return false;
     records.resize(static_cast<std::size_t>(count));
-    for (ActionRecord& record : records)
-        if (!read_header(schema, tick, in, record) ||
-            !read_arguments(layout_of(schema, record), in, record.words))
-            return false;
+    std::uint32_t messages = in.read(16);
+    for (ActionRecord& record : records) {
+        if (!read_header(schema, tick, in, record)) return false;
+        messages += in.read_golomb(0);
+        record.messages = static_cast<std::uint16_t>(messages);
+        if (!in.ok() || !read_arguments(layout_of(schema, record), in, record.words)) return false;
+    }
     run.records = records;
     return in.ok();
 }
@@ -97,6 +105,26 @@ std::size_t measure_action(const Schema& schema, const ActionRecord& record) {
     BitWriter out;
     write_actions(schema, {0, 0, {&record, 1}}, out);
     return out.bit_count() + 64;  // in a run of several actions the tick and the count can take more bits
+}
+
+void write_earlier(const EarlierActions& actions, std::vector<std::byte>& out) {
+    const std::size_t before = out.size();
+    out.resize(before + 2 * kActionStreams + 1);
+    const std::span<std::byte> added = std::span(out).subspan(before);
+    net::ByteWriter bytes(added);
+    for (const std::uint16_t next : actions.next) bytes.u16(next);
+    bytes.u8(actions.epoch);
+}
+
+std::optional<EarlierActions> take_earlier(std::span<const std::byte>& in) {
+    constexpr std::size_t kBytes = 2 * kActionStreams + 1;
+    if (in.size() < kBytes) return std::nullopt;
+    net::ByteReader bytes(in.first(kBytes));
+    EarlierActions actions;
+    for (std::uint16_t& next : actions.next) next = bytes.u16();
+    actions.epoch = bytes.u8();
+    in = in.subspan(kBytes);
+    return actions;
 }
 
 std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& event) {

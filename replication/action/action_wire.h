@@ -1,6 +1,7 @@
 #pragma once
 // Actions on their way to the server, and the server's answers. WIRE.md specifies the bits.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,19 @@ struct ActionRecord {
     std::vector<NetId> touched;   // entities whose components the client changed ahead of the server
     std::vector<std::uint32_t> words;       // the quantised arguments
     std::optional<std::uint32_t> lag = {};  // of what the player saw, before `tick`, see RenderTime::lag()
+    // How many reliable messages with the default key the client sent before, modulo 2^16.
+    std::uint16_t messages = 0;
 };
+
+/// The actions that a client called before it sent a message, and that may not have run: they run first.
+struct EarlierActions {
+    std::array<std::uint16_t, kActionStreams> next{};  // by stream: 1 + number of the last of them
+    std::uint8_t epoch = 0;                            // as in ActionRun
+};
+void write_earlier(const EarlierActions& actions, std::vector<std::byte>& out);
+/// Takes the bytes of write_earlier() from the front of `in`. Returns nothing, without effect, if there are
+/// too few.
+std::optional<EarlierActions> take_earlier(std::span<const std::byte>& in);
 
 /// A run of actions of one stream.
 struct ActionRun {

@@ -96,7 +96,7 @@ void ClientActions::start(std::size_t number) {
 void ClientActions::end(const void* action) {
     const ActionStream stream = stream_of(type(type_));
     const Overlay::Key key{stream, queue_.next(stream)};
-    ActionRecord record{static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_, {}};
+    ActionRecord record{static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_, {}, messages_};
     if (seen_) record.lag = seen_->lag(next_tick_);
     note_changes(key, record);
     changes_->clear();

@@ -110,6 +110,16 @@ public:
         return {queue_.first(ActionStream::ordered), queue_.first(ActionStream::independent)};
     }
 
+    /// Call it when a reliable message with the default key was queued. The actions before it run before it,
+    /// and those after it after it.
+    void note_message() { messages_ += 1; }
+    /// Call it when a new connection begins.
+    void forget_messages() {
+        messages_ = 0;
+        queue_.forget_messages();
+    }
+    std::optional<EarlierActions> earlier() const { return queue_.earlier(); }
+
     const Stats& stats() const { return stats_; }
     /// Number of actions that the server has not answered.
     std::size_t waiting() const { return queue_.size(); }
@@ -173,6 +183,7 @@ private:
     PendingId next_pending_ = pending_after(kFirstPending);
     OnSpawned on_spawned_;
     const Sight* sight_ = nullptr;
+    std::uint16_t messages_ = 0;  // see note_message()
     bool is_playing_ = false;
     ecs::Entity player_;
     Tick next_tick_ = 0;

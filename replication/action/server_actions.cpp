@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t kMostSpawned = 256;
 constexpr double kMostAheadSeconds = 2;
 constexpr double kRejectionSeconds = 3;
+constexpr double kMessageSeconds = 0.5;  // longest wait for a message that the client sent before an action
 
 }  // namespace
 
@@ -97,6 +98,7 @@ void ServerActions::run(Tick tick) {
         earn_tokens(*players_[i]);
         run_stream(*players_[i], ActionStream::ordered);
         run_stream(*players_[i], ActionStream::independent);
+        if (players_[i]->held_since[0]) run_stream(*players_[i], ActionStream::ordered);
         players_[i]->stats.ignored = players_[i]->inbox.ignored();
         if (players_[i]->rejection_tokens < 0)
             host_.disconnect_player(players_[i]->id, "too many rejected actions");
@@ -129,13 +131,29 @@ void ServerActions::run_stream(Player& player, ActionStream stream) {
         const ActionRecord& front = player.inbox.waiting(stream).front();
         const auto ahead = static_cast<std::int32_t>(front.tick - tick_);
         if (ahead > 0 && ahead <= most_ahead_) return;
+        if (waits_for_message(player, stream)) return;
         if (!take_tokens(player, front.type)) {
             player.stats.deferred += 1;
             return;
         }
         const ActionRecord record = front;
         run_one(player, stream, record);
+        if (!player.has_left) host_.handle_messages(player.id);
     }
+}
+
+/// Returns whether the client sent a message before its next action, and the server has not handled it. After
+/// a while the action does not wait any longer.
+bool ServerActions::waits_for_message(Player& player, ActionStream stream) {
+    std::optional<Tick>& since = player.held_since[static_cast<std::size_t>(stream)];
+    const std::uint16_t needed = player.inbox.waiting(stream).front().messages;
+    const bool waits = static_cast<std::int16_t>(host_.handle_messages(player.id) - needed) < 0;
+    if (!waits || player.has_left) {
+        since.reset();
+        return player.has_left;
+    }
+    if (!since) since = tick_;
+    return (tick_ - *since) * tick_s_ < kMessageSeconds;
 }
 
 void ServerActions::run_one(Player& player, ActionStream stream, const ActionRecord& record) {

@@ -59,6 +59,9 @@ public:
         /// its words; 0: none.
         virtual void note_named(net::PeerId /*player*/, const SchemaStruct& /*type*/,
                                 std::span<const std::uint32_t> /*words*/, NetId /*also*/) {}
+        /// Returns how many messages in order with actions the server has handled, modulo 2^16, see
+        /// ActionRecord::messages. Handles those that waited for an action that has run now.
+        virtual std::uint16_t handle_messages(net::PeerId /*player*/) { return 0; }
         virtual void give_entity(net::PeerId player, ecs::Entity entity) = 0;
         /// The entity of a player; null if there is none.
         virtual ecs::Entity player_entity(net::PeerId player) const = 0;
@@ -127,6 +130,11 @@ public:
     /// false.
     bool end(const void* action);
 
+    /// Returns whether these actions have run, or never will.
+    bool has_run(net::PeerId player, const EarlierActions& actions) const {
+        const Player* const found = find(player);
+        return !found || found->inbox.has_run(actions);
+    }
     Stats stats(net::PeerId player) const;
     /// Number of actions of a player that have arrived and did not run.
     std::size_t waiting(net::PeerId player) const;
@@ -155,6 +163,7 @@ private:
         bool has_left = false;  // the player left during run() or finish(), and is removed at its end
         Sender::Peer peer = 0;
         ActionInbox inbox;
+        std::array<std::optional<Tick>, kActionStreams> held_since;  // by a message that has not arrived
         std::deque<Spawned> spawned;                // the newest ones: later actions can refer to them
         std::vector<Spawned> outstanding;           // entities of which no record was acknowledged yet
         std::vector<ActionResult> results;          // results of this tick
@@ -175,6 +184,7 @@ private:
     Player* find(net::PeerId player) const;
     void earn_tokens(Player& player) const;
     bool take_tokens(Player& player, std::size_t type) const;
+    bool waits_for_message(Player& player, ActionStream stream);
     void run_waiting();
     void run_stream(Player& player, ActionStream stream);
     void run_one(Player& player, ActionStream stream, const ActionRecord& record);

@@ -5,14 +5,14 @@
 
 namespace shoal::replication {
 
-MessageIntake::Verdict MessageIntake::arrive(const MessageLimits& limits, net::Channel channel,
-                                             std::span<const std::byte> bytes, net::Time now) {
-    if (waiting_.empty() && pay(limits, bytes.size(), now)) return Verdict::deliver;
-    if (waiting_.size() >= limits.max_waiting || waiting_bytes_ + bytes.size() > limits.max_waiting_bytes)
+MessageIntake::Verdict MessageIntake::arrive(const MessageLimits& limits, Item& message, bool must_wait) {
+    const std::size_t bytes = message.bytes.size();
+    if (waiting_.empty() && !must_wait && pay(limits, bytes, message.arrived)) return Verdict::deliver;
+    if (waiting_.size() >= limits.max_waiting || waiting_bytes_ + bytes > limits.max_waiting_bytes)
         return Verdict::flood;
-    if (waiting_.empty()) since_ = now;
-    waiting_.push_back({channel, {bytes.begin(), bytes.end()}});
-    waiting_bytes_ += bytes.size();
+    if (waiting_.empty()) since_ = message.arrived;
+    waiting_.push_back(std::move(message));
+    waiting_bytes_ += bytes;
     return Verdict::wait;
 }
 

@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "../../net/endpoint.h"
+#include "../action/action_wire.h"
 
 namespace shoal::replication {
 
@@ -28,16 +29,32 @@ public:
     struct Item {
         net::Channel channel = net::Channel::reliable;
         std::vector<std::byte> bytes;
+        bool is_in_order = false;               // with actions
+        std::optional<EarlierActions> earlier;  // run before it
+        net::Time arrived{0};
     };
-    /// deliver: deliver the message now. wait: the message was copied, and take() returns it later. flood:
+    static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);  // for earlier actions
+    /// deliver: deliver the message now. wait: the message was moved, and take() returns it later. flood:
     /// disconnect the player.
     enum class Verdict : std::uint8_t { deliver, wait, flood };
 
-    /// Call it when a message arrives. `bytes` must be valid only during the call.
-    Verdict arrive(const MessageLimits& limits, net::Channel channel, std::span<const std::byte> bytes,
-                   net::Time now);
-    /// Moves the next message that need not wait any longer to `item`. Returns false if there is none.
+    /// Call it when a message arrives. Moves it if it must wait. `must_wait`: for earlier actions.
+    Verdict arrive(const MessageLimits& limits, Item& message, bool must_wait);
+    /// Moves the next message that the limits allow to `item`. Returns false if there is none.
     bool take(const MessageLimits& limits, net::Time now, Item& item);
+    /// The same, but the message waits for earlier actions, too. `has_run(actions)`: whether these actions
+    /// have run.
+    template <class HasRun>
+    bool take(const MessageLimits& limits, net::Time now, Item& item, HasRun&& has_run) {
+        if (waiting_.empty()) return false;
+        const Item& front = waiting_.front();
+        const bool is_overdue = now - front.arrived >= kLongestWait;
+        if (front.earlier && !is_overdue && !has_run(*front.earlier)) {
+            since_ = now;  // the limits are not what it waits for
+            return false;
+        }
+        return take(limits, now, item);
+    }
     /// Returns whether for max_wait there was always a message that waited.
     bool is_flood(const MessageLimits& limits, net::Time now) const {
         return !waiting_.empty() && now - since_ >= limits.max_wait;

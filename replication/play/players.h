@@ -27,6 +27,7 @@ public:
         std::uint64_t client_id = 0;  // of its connect token; 0: it had none
         Sender::Peer peer = 0;
         MessageIntake intake;
+        std::uint16_t messages = 0;  // handled ones that are in order with actions, modulo 2^16
         // Entities that messages to the client named before it had acknowledged them, by net id.
         std::vector<NetId> named;
         Seat seat;

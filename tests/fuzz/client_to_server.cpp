@@ -319,13 +319,13 @@ private:
         const bool is_game = !exact.empty() && exact[0] == static_cast<std::byte>(MessageKind::game);
         const bool is_rebase = exact.size() >= 5 && exact.size() % 4 == 1 &&
                                exact[0] == static_cast<std::byte>(MessageKind::rebase);
-        const bool is_typed = is_typed_message(exact);
-        const bool is_ready = exact == Payload{static_cast<std::byte>(MessageKind::ready)};
-        said_typed_ += is_typed;
-        has_lied_ = has_lied_ || (!is_game && !is_rebase && !is_typed && !is_ready);
         using shoal::net::Channel;
         constexpr Channel kChannels[] = {Channel::reliable, Channel::unreliable, Channel::sequenced};
         const Channel channel = kChannels[op / 16 % 3];
+        const bool is_typed = is_typed_message(exact, channel);
+        const bool is_ready = exact == Payload{static_cast<std::byte>(MessageKind::ready)};
+        said_typed_ += is_typed;
+        has_lied_ = has_lied_ || (!is_game && !is_rebase && !is_typed && !is_ready);
         said_games_ += is_game;
         const auto sent = client_.send_message(client_.server(), channel, exact);
         if (sent != shoal::net::SendResult::queued) return;
@@ -340,14 +340,18 @@ private:
         }
     }
 
-    bool is_typed_message(const Payload& message) {
-        if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::typed)) return false;
+    bool is_typed_message(const Payload& message, shoal::net::Channel channel) {
+        if (message.size() < 2 || message[0] != static_cast<std::byte>(MessageKind::typed)) return false;
+        const unsigned order = std::to_integer<unsigned>(message[1]);
+        if (order > 2 || (order < 2 && channel != shoal::net::Channel::reliable)) return false;
+        const std::size_t begin = order == 1 ? 7 : 2;
+        if (message.size() < begin) return false;
         struct Nothing final : EntityMap {
             std::uint32_t to_net(shoal::ecs::Entity) override { return 0; }
             shoal::ecs::Entity to_entity(std::uint32_t) override { return {}; }
         } nothing;
         TypedMessages::Message read;
-        return TypedMessages(schema_, nothing).read(std::span(message).subspan(1), read);
+        return TypedMessages(schema_, nothing).read(std::span(message).subspan(begin), read);
     }
 
     /// Datagrams that `lost` has a bit for are lost.

@@ -200,11 +200,12 @@ TEST(ActionWire, ARunHasAtMost256ActionsAndNoUnknownType) {
         out.write(0, 8);
         out.write(7, 32);
         out.write_golomb(count - 1, 0);
+        out.write(0, 16);
         for (std::uint32_t i = 0; i < std::min(count, 300u); ++i) {
             out.write_golomb(type, 2);
             out.write_golomb(0, 2);
             out.write_bool(false);
-            for (int zeros = 0; zeros < 2; ++zeros) out.write_golomb(0, 0);
+            for (int zeros = 0; zeros < 3; ++zeros) out.write_golomb(0, 0);
         }
         return out;
     };

@@ -10,19 +10,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
+MessageIntake::Verdict receive(MessageIntake& intake, const MessageLimits& limits, net::Time now,
+                               std::size_t size, net::Channel channel = net::Channel::reliable) {
+    MessageIntake::Item message{channel, std::vector<std::byte>(size), false, {}, now};
+    return intake.arrive(limits, message, false);
+}
+
 TEST(MessageIntake, KeepsTheRateOverALongTime) {
     const MessageLimits limits;
     MessageIntake intake;
     MessageIntake::Item item;
     std::mt19937 random(1);
     std::uint64_t handled = 0;
-    const std::vector<std::byte> bytes(10);
     net::Time now{5s};
     for (int i = 0; i < 6'000; ++i, now += 10ms) {
         while (intake.take(limits, now, item)) handled += 1;
         if (intake.waiting() < 200 && random() % 4 != 0)
-            handled +=
-                intake.arrive(limits, net::Channel::reliable, bytes, now) == MessageIntake::Verdict::deliver;
+            handled += receive(intake, limits, now, 10) == MessageIntake::Verdict::deliver;
     }
     EXPECT_NEAR(static_cast<double>(handled), 100 + 60 * 50, 10);
 }
@@ -36,7 +40,7 @@ TEST(MessageIntake, ABurstIsDeliveredAndTheRestWaitsInOrder) {
     net::Time now{5s};
     const std::vector<std::byte> bytes(7);
     const auto arrive = [&](net::Channel channel = net::Channel::reliable) {
-        return intake.arrive(limits, channel, bytes, now);
+        return receive(intake, limits, now, 7, channel);
     };
     for (int i = 0; i < 5; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
     EXPECT_EQ(arrive(net::Channel::sequenced), MessageIntake::Verdict::wait);
@@ -68,9 +72,7 @@ TEST(MessageIntake, BytesAreLimitedToo) {
     limits.max_waiting_bytes = 500;
     MessageIntake intake;
     net::Time now{5s};
-    const auto arrive = [&](std::size_t size) {
-        return intake.arrive(limits, net::Channel::reliable, std::vector<std::byte>(size), now);
-    };
+    const auto arrive = [&](std::size_t size) { return receive(intake, limits, now, size); };
     EXPECT_EQ(arrive(999), MessageIntake::Verdict::deliver);
     EXPECT_EQ(arrive(1'000), MessageIntake::Verdict::deliver) << "a byte was left";
     EXPECT_EQ(arrive(0), MessageIntake::Verdict::wait) << "a large message is paid off first";
@@ -91,7 +93,7 @@ TEST(MessageIntake, MessagesThatWaitForTooLongAreAFlood) {
     net::Time now{5s};
     const std::vector<std::byte> bytes(7);
     EXPECT_FALSE(intake.is_flood(limits, now + 1h)) << "nothing waits";
-    const auto arrive = [&] { return intake.arrive(limits, net::Channel::reliable, bytes, now); };
+    const auto arrive = [&] { return receive(intake, limits, now, bytes.size()); };
     EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
     for (int i = 0; i < 2; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::wait);
     EXPECT_FALSE(intake.is_flood(limits, now + 2'999ms));
@@ -110,9 +112,7 @@ TEST(MessageIntake, AMessageBehindOneThatWaitsWaitsAlsoIfTheRateAllowsIt) {
     limits.messages_per_s = 10;
     limits.burst_s = 0.1;
     MessageIntake intake;
-    const auto arrive = [&](net::Time now) {
-        return intake.arrive(limits, net::Channel::reliable, std::vector<std::byte>(7), now);
-    };
+    const auto arrive = [&](net::Time now) { return receive(intake, limits, now, 7); };
     EXPECT_EQ(arrive(net::Time{0s}), MessageIntake::Verdict::deliver) << "the clock may begin with 0";
     EXPECT_EQ(arrive(net::Time{0s}), MessageIntake::Verdict::wait);
     EXPECT_EQ(arrive(net::Time{2s}), MessageIntake::Verdict::wait);
@@ -131,9 +131,7 @@ TEST(MessageIntake, WhenAllBytesAreUsedTheNextMessageWaits) {
     limits.max_waiting_bytes = 500;
     MessageIntake intake;
     const net::Time now{5s};
-    const auto arrive = [&](std::size_t size) {
-        return intake.arrive(limits, net::Channel::reliable, std::vector<std::byte>(size), now);
-    };
+    const auto arrive = [&](std::size_t size) { return receive(intake, limits, now, size); };
     EXPECT_EQ(arrive(1'000), MessageIntake::Verdict::deliver);
     EXPECT_EQ(arrive(200), MessageIntake::Verdict::wait) << "no byte is left";
     EXPECT_EQ(arrive(301), MessageIntake::Verdict::flood);

@@ -173,7 +173,7 @@ TEST(Message, AReferenceThatTheServerDoesNotKnowIsNull) {
             NetId net_id;
         } guess(net_id);
         TypedMessages writer(meeting.schema, guess);
-        std::vector<std::byte> bytes{std::byte{3}};
+        std::vector<std::byte> bytes{std::byte{3}, std::byte{2}};
         writer.write(Saying{"guess", {1, 1}, {}}, bytes);
         EXPECT_EQ(meeting.client().endpoint().send_message(meeting.client().endpoint().server(),
                                                            net::Channel::reliable, bytes),
@@ -283,7 +283,12 @@ std::vector<std::vector<std::byte>> malformed_messages(const Schema& schema) {
 
 TEST(Message, MalformedEndsTheConnectionOfTheClient) {
     const Schema schema = saying_schema();
-    for (const std::vector<std::byte>& bytes : malformed_messages(schema)) {
+    std::vector<std::vector<std::byte>> all = malformed_messages(schema);
+    for (std::vector<std::byte>& bytes : all) bytes.insert(bytes.begin(), std::byte{2});
+    all.push_back({});                                          // no order
+    all.push_back({std::byte{3}, std::byte{0}});                // an unknown one
+    all.emplace_back(std::vector<std::byte>(6, std::byte{1}));  // earlier actions without an end
+    for (const std::vector<std::byte>& bytes : all) {
         Meeting meeting(1);
         std::vector<std::byte> message{std::byte{3}};
         message.insert(message.end(), bytes.begin(), bytes.end());
