@@ -664,7 +664,7 @@ TEST(Server, ARebaseOfAnySlotsIsHarmless) {
     link.world.spawn(Replicated{}, Position{});
     Rogue rogue(link);
     for (int i = 0; i < 8; ++i) rogue.step();
-    std::vector<std::byte> message(1 + 4 * 200, std::byte{0xee});
+    std::vector<std::byte> message(1 + 4 * kMaxRebases, std::byte{0xee});
     message[0] = std::byte{1};
     ASSERT_EQ(rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable, message),
               net::SendResult::queued);
