@@ -67,6 +67,7 @@ bool ClientActions::begin(std::size_t number, void* action) {
     }
     std::vector<std::uint32_t> words;  // words_ are those of the running action
     codec_.quantise(what, action, words);
+    stats_.misfits = codec_.misfits();
     if (world_.is_deferring() || act_) {
         waiting_.push_back({number, std::move(words)});
         return false;

@@ -24,12 +24,13 @@ namespace shoal::replication {
 class ClientActions final : private EntityMap {
 public:
     struct Stats {
-        std::uint64_t done = 0;        // done here and queued for the server
-        std::uint64_t accepted = 0;    // accepted by the server
-        std::uint64_t rejected = 0;    // rejected by the server, or the mutation failed on the client
-        std::uint64_t dropped = 0;     // undone because an earlier action was rejected, see independent()
-        std::uint64_t not_begun = 0;   // not done: not playing, too many without an answer, too large
-        std::uint64_t bad_writes = 0;  // components that steps decide, written by a mutation: a mistake
+        ComponentLayout::Misfits misfits;  // arguments that did not fit their codecs
+        std::uint64_t done = 0;            // done here and queued for the server
+        std::uint64_t accepted = 0;        // accepted by the server
+        std::uint64_t rejected = 0;        // rejected by the server, or the mutation failed on the client
+        std::uint64_t dropped = 0;         // undone because an earlier action was rejected, see independent()
+        std::uint64_t not_begun = 0;       // not done: not playing, too many without an answer, too large
+        std::uint64_t bad_writes = 0;      // components that steps decide, written by a mutation: a mistake
     };
 
     /// The arguments must outlive this object.

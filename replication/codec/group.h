@@ -71,7 +71,7 @@ void code_lanes(C& coder, Lane lane, LaneGroup group, const std::uint32_t* base,
         for (std::uint32_t i = group.first; i < group.first + group.count; ++i) {
             const std::uint32_t value = code(base ? base[i] : 0, C::kReads ? 0 : lanes[i]);
             if constexpr (C::kReads) lanes[i] = value;
-            if (C::kReads && value > lane.max) coder.fail();
+            if (C::kReads && !lane.is_legal(value)) coder.fail();
         }
     };
     const auto fixed = [&](std::uint32_t, std::uint32_t value) { return coder.fixed(value, lane.bits); };

@@ -14,6 +14,7 @@ void TypedMessages::write(std::size_t type, const void* value, std::vector<std::
                           std::optional<Tick> tick) {
     written_.type = type;
     codec_.quantise(types()[type], value, written_.words);
+    stats_.misfits = codec_.misfits();
     bits_.clear();
     bits_.write(type, type_bits());
     if (types()[type].has_state && tick) bits_.write(*tick, 32);

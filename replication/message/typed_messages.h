@@ -35,6 +35,7 @@ struct MessageStats {
     std::uint64_t deferred = 0;    // server: messages that waited because of MessageLimits
     std::uint64_t not_queued = 0;  // messages that send() did not queue
     std::uint64_t floods = 0;      // server: players that were disconnected because of MessageLimits
+    ComponentLayout::Misfits misfits;  // values of sent messages that did not fit their codecs
 };
 
 /// Returns the stream of a message within its channel. A client gets the messages of one stream in their

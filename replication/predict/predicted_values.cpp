@@ -77,7 +77,8 @@ std::uint32_t PredictedValues::capture(const Component& component, void* value, 
     std::uint32_t nan_fields = 0;
     for (const Leaf& leaf : layout(component).leaves()) nan_fields += is_nan(leaf, value);
     layout(component).quantise(value, map_, lanes, parts_, misfits_);
-    if (schema_.is_authority_quantised()) layout(component).restore(lanes, nullptr, map_, value);
+    if (nan_fields != 0 || schema_.is_authority_quantised())
+        layout(component).restore(lanes, nullptr, map_, value);
     return nan_fields;
 }
 

@@ -60,6 +60,7 @@ void Predictor::reset() {
 
 void Predictor::set_input(const void* input, bool is_playing) {
     codec_->quantise(*type_, input, words_);
+    stats_.misfits = codec_->misfits();
     stats_.dropped_presses += log_->set_input(words_, is_playing);
 }
 

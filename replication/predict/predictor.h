@@ -27,6 +27,7 @@ struct PredictionStats {
     std::uint64_t mispredictions = 0;   // checks whose results differed
     std::uint64_t resimulated = 0;      // steps run again
     std::uint64_t nan_fields = 0;       // fields that had a NaN after a step
+    ComponentLayout::Misfits misfits;   // values of inputs that did not fit their codecs
     std::uint64_t dropped_presses = 0;  // presses dropped: 32 of their field waited, or not playing
     std::uint32_t last_error = 0;  // the last misprediction's greatest difference in steps of a codec, or
                                    // PredictedValues::kOther

@@ -16,6 +16,7 @@ struct FieldCodec {
         angle,
         unit_vector,
         smallest_three,
+        any_float,
         ambiguous,  // an error, see combined()
     } kind = Kind::automatic;
     double min = 0, max = 0;
@@ -85,6 +86,13 @@ constexpr FieldCodec unit_vector(unsigned bits) {
 /// becomes (0, 0, 0, 1). Requires 4 to 12 bits.
 constexpr FieldCodec smallest_three(unsigned bits) {
     return {FieldCodec::Kind::smallest_three, 0, 0, static_cast<double>(bits), 0};
+}
+
+/// A float or double with its exact value, which may be NaN or infinite. Without a codec, too, the value is
+/// exact, but a peer that sends NaN or infinities is malformed; an own NaN is sent as 0, and an infinity as
+/// the greatest number of its sign; misfits() counts both.
+constexpr FieldCodec any_float() {
+    return {FieldCodec::Kind::any_float, 0, 0, 0, 0};
 }
 
 /// Returns one codec with the length of max_length() and the numbers of another codec. If both have a length,

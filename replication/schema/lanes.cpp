@@ -117,6 +117,15 @@ std::uint32_t bounded_value(std::int64_t field, const Leaf& leaf, std::uint64_t&
     return field < leaf.low && !is_huge ? 0 : static_cast<std::uint32_t>(most);
 }
 
+/// Replaces NaN by 0, and an infinity by the greatest number of its sign. `bits` are of a float or double.
+std::int64_t to_finite(std::int64_t bits, FieldType type, std::uint64_t& clamped) {
+    const std::int64_t infinity = type == FieldType::f32 ? 0x7f80'0000 : 0x7ff0'0000'0000'0000;
+    const std::int64_t fraction = (infinity & -infinity) - 1;
+    if ((bits & infinity) != infinity) return bits;
+    ++clamped;
+    return (bits & fraction) == 0 ? bits - 1 : 0;
+}
+
 [[gnu::always_inline]] inline std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value,
                                                            EntityMap& map, std::uint32_t* lanes,
                                                            std::uint64_t& clamped) {
@@ -129,7 +138,9 @@ std::uint32_t bounded_value(std::int64_t field, const Leaf& leaf, std::uint64_t&
         const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
         *lanes++ = nearest_step(field, leaf, clamped);
     } else {
-        const std::int64_t bits = load_bits(value, leaf.offset, leaf.type);
+        std::int64_t bits = load_bits(value, leaf.offset, leaf.type);
+        if (kind == FieldCodec::Kind::automatic && is_float(leaf.type))
+            bits = to_finite(bits, leaf.type, clamped);
         if (kind == FieldCodec::Kind::bounded) {
             *lanes++ = bounded_value(bits, leaf, clamped);
         } else {
@@ -174,11 +185,14 @@ const std::uint32_t* restore_leaf(const Leaf& leaf, const std::uint32_t* lanes, 
 }
 
 Lane full_lane(LaneKind kind) {
-    return Lane{kind, 32, false, 0xffffffffu};
+    return Lane{kind, 32};
 }
 
 Lane bounded_lane(LaneKind kind, std::uint32_t max) {
-    return Lane{kind, static_cast<std::uint8_t>(std::bit_width(std::max(1u, max))), true, max};
+    return {.kind = kind,
+            .bits = static_cast<std::uint8_t>(std::bit_width(std::max(1u, max))),
+            .bounded = true,
+            .max = max};
 }
 
 /// Appends the lanes of a leaf. Returns why the codec does not fit the field, or an empty text if it fits.
@@ -186,6 +200,8 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     const FieldCodec& codec = leaf.codec;
     if (codec.max_length != 0) return "max_length() is for strings and vectors";
     if (is_computed(codec.kind)) return append_computed_lanes(leaf, lanes);
+    if (codec.kind == FieldCodec::Kind::any_float && !is_float(leaf.type))
+        return "any_float() is for float and double";
     const LaneKind ordered = leaf.is_enum ? LaneKind::symbol : LaneKind::quantity;
     if (codec.kind == FieldCodec::Kind::quantised) {
         if (!is_float(leaf.type)) return "quantised() is for float and double";
@@ -195,6 +211,9 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         const double rounding = leaf.type == FieldType::f32 ? 0x1p-23 : 0x1p-50;
         const double reach = std::max(std::abs(codec.min), std::abs(codec.min + steps * codec.step));
         if (reach * rounding > codec.step / 4) return "quantised() has steps finer than the field's type";
+        const bool is_single = leaf.type == FieldType::f32;
+        if (is_single && reach > std::numeric_limits<float>::max())
+            return "quantised() exceeds the field's type";
         lanes.push_back(bounded_lane(LaneKind::quantity, static_cast<std::uint32_t>(steps)));
     } else if (codec.kind == FieldCodec::Kind::bounded) {
         if (is_float(leaf.type) || leaf.type == FieldType::entity || leaf.type == FieldType::boolean)
@@ -214,11 +233,12 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         lanes.push_back(full_lane(LaneKind::reference));
     } else if (leaf.type == FieldType::f32) {
         lanes.push_back(full_lane(LaneKind::real));
+        lanes.back().is_finite = codec.kind == FieldCodec::Kind::automatic;
+    } else if (leaf.type == FieldType::f64) {
+        lanes.insert(lanes.end(), 2, bounded_lane(LaneKind::symbol, 0xffffffff));
+        lanes.back().is_finite = codec.kind == FieldCodec::Kind::automatic;
     } else if (is_wide(leaf.type)) {
-        Lane half = full_lane(leaf.type == FieldType::f64 ? LaneKind::symbol : ordered);
-        half.bounded = leaf.type == FieldType::f64;
-        lanes.push_back(half);
-        lanes.push_back(half);
+        lanes.insert(lanes.end(), 2, full_lane(ordered));
     } else if (is_signed(leaf.type)) {
         // A field of 8 or 16 bits is sign-extended. restore_leaf() stores only the lane's low bits.
         lanes.push_back(full_lane(ordered));

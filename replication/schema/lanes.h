@@ -26,8 +26,13 @@ struct Lane {
     LaneKind kind = LaneKind::quantity;
     std::uint8_t bits = 32;  // 1..32; enough for `max`
     bool bounded = false;    // true: a symbol takes `bits` bits, and so does a quantity without a baseline
+    bool is_finite = false;  // a float, or the high half of a double, that is neither NaN nor infinite
     std::uint32_t max = (std::numeric_limits<std::uint32_t>::max)();  // greatest legal value
 
+    bool is_legal(std::uint32_t value) const {
+        const std::uint32_t exponent = kind == LaneKind::real ? 0x7f80'0000 : 0x7ff0'0000;
+        return value <= max && !(is_finite && (value & exponent) == exponent);
+    }
     bool operator==(const Lane&) const = default;
 };
 
@@ -170,7 +175,7 @@ public:
     /// Counts the values that do not fit the codecs of a component.
     struct Misfits {
         std::uint64_t cut = 0;      // strings, vectors and maps longer than their max_length()
-        std::uint64_t clamped = 0;  // numbers outside the range of their codec, and NaN
+        std::uint64_t clamped = 0;  // numbers outside the range of their codec, NaN and infinities
 
         bool operator==(const Misfits&) const = default;
     };
@@ -179,8 +184,8 @@ public:
     void quantise(const void* value, EntityMap& map, std::uint32_t* lanes, std::vector<std::uint32_t>& parts,
                   Misfits& misfits, PointerStack* stack = nullptr) const;
 
-    /// Writes every field of the existing object `value`. No lane may exceed its Lane::max, and the lengths
-    /// must match.
+    /// Writes every field of the existing object `value`. All lanes must be legal, and the lengths must
+    /// match.
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value,
                  PointerStack* stack = nullptr) const;
 

@@ -218,7 +218,10 @@ Limits limits_of(const Leaf& leaf) {
 }
 
 Lane quantity_up_to(std::uint32_t max) {
-    return {LaneKind::quantity, static_cast<std::uint8_t>(std::bit_width(max)), true, max};
+    return {.kind = LaneKind::quantity,
+            .bits = static_cast<std::uint8_t>(std::bit_width(max)),
+            .bounded = true,
+            .max = max};
 }
 
 }  // namespace
@@ -240,7 +243,7 @@ std::string append_computed_lanes(const Leaf& leaf, std::vector<Lane>& lanes) {
             lanes.push_back(quantity_up_to(0xffffffffu >> (32 - bits)));
             break;
         case Kind::smallest_three:
-            lanes.push_back({LaneKind::symbol, 2, true, 3});
+            lanes.push_back({.kind = LaneKind::symbol, .bits = 2, .bounded = true, .max = 3});
             lanes.insert(lanes.end(), 3, quantity_up_to((1u << bits) - 2));
             break;
         case Kind::unit_vector:

@@ -12,7 +12,7 @@ namespace shoal::replication {
 
 /// Returns whether the functions below are for this codec.
 constexpr bool is_computed(FieldCodec::Kind kind) {
-    return kind > FieldCodec::Kind::bounded;
+    return kind > FieldCodec::Kind::bounded && kind < FieldCodec::Kind::any_float;
 }
 
 /// Appends the lanes of a leaf. Returns why the codec does not fit the field, or an empty text if it fits.

@@ -107,6 +107,9 @@ TEST(CodecLimits, OfQuantised) {
     EXPECT_EQ(why_not<Double>(quantised(0, 0x1p32 - 1, 1)), "");
     EXPECT_EQ(why_not<Double>(quantised(0, 0x1p32, 1)), count);
     EXPECT_EQ(why_not<Double>(quantised(0, std::numeric_limits<double>::infinity(), 1)), count);
+    EXPECT_EQ(why_not<Single>(quantised(-1e39, 1e39, 1e37)), "quantised() exceeds the field's type");
+    EXPECT_EQ(why_not<Double>(quantised(-1e39, 1e39, 1e37)), "");
+    EXPECT_EQ(why_not<Number>(any_float()), "any_float() is for float and double");
     // A float has 24 significant bits: rounding may move a value by a quarter of a step.
     const std::string fine = "quantised() has steps finer than the field's type";
     EXPECT_EQ(why_not<Single>(quantised(0, 0x1p21, 1)), "");

@@ -209,9 +209,9 @@ TEST(Lanes, FieldsOfDifferentTypesStandBesideEachOther) {
     EXPECT_EQ(same, all);
 }
 
-TEST(Lanes, FloatsWithoutACodecKeepEveryBit) {
-    Scalar<float> narrow;
-    Scalar<double> wide;
+TEST(Lanes, AnyFloatKeepsEveryBit) {
+    Scalar<float> narrow(any_float());
+    Scalar<double> wide(any_float());
     for (const double value : {0.0, -0.0, 1.5, 1e30, -1e-40, HUGE_VAL, std::nan("")}) {
         const float f = static_cast<float>(value);
         EXPECT_EQ(std::bit_cast<std::uint32_t>(narrow.restore(narrow.quantise(f))),
@@ -400,7 +400,7 @@ TEST(Lanes, OfEveryFieldTypeAreAsWideAsItsValues) {
     };
     constexpr std::uint32_t kAll = 0xffffffff;
     const auto lane = [](LaneKind kind, unsigned bits, bool is_bounded, std::uint32_t max) {
-        return Lane{kind, static_cast<std::uint8_t>(bits), is_bounded, max};
+        return Lane{kind, static_cast<std::uint8_t>(bits), is_bounded, false, max};
     };
     const Lane full = lane(LaneKind::quantity, 32, false, kAll),
                half = lane(LaneKind::symbol, 32, true, kAll);
@@ -410,8 +410,12 @@ TEST(Lanes, OfEveryFieldTypeAreAsWideAsItsValues) {
     for (const FieldType type : {FieldType::i8, FieldType::i16, FieldType::i32, FieldType::u32})
         expect(leaf_of(type), {full});
     for (const FieldType type : {FieldType::i64, FieldType::u64}) expect(leaf_of(type), {full, full});
-    expect(leaf_of(FieldType::f32), {lane(LaneKind::real, 32, false, kAll)});
-    expect(leaf_of(FieldType::f64), {half, half});
+    Lane finite = lane(LaneKind::real, 32, false, kAll), finite_half = half;
+    expect(leaf_of(FieldType::f32, any_float()), {finite});
+    expect(leaf_of(FieldType::f64, any_float()), {half, half});
+    finite.is_finite = finite_half.is_finite = true;
+    expect(leaf_of(FieldType::f32), {finite});
+    expect(leaf_of(FieldType::f64), {half, finite_half});
     expect(leaf_of(FieldType::entity), {lane(LaneKind::reference, 32, false, kAll)});
     expect(leaf_of(FieldType::u8, {}, true), {lane(LaneKind::symbol, 8, false, 255)});
     expect(leaf_of(FieldType::i32, {}, true), {lane(LaneKind::symbol, 32, false, kAll)});

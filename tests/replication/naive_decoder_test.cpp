@@ -26,7 +26,8 @@ using naive::Type;
 
 /// The schema of tests/sim, described by hand.
 naive::Description game_by_hand() {
-    const naive::Field space = naive::steps(Type::f32, -64, 64, 0.01), any = naive::plain(Type::f32);
+    const naive::Field space = naive::steps(Type::f32, -64, 64, 0.01),
+                       any = naive::coded(Type::f32, naive::Coding::any_float, 0);
     const naive::Field speed = naive::steps(Type::f64, -20, 20, 1.0 / 64), byte = naive::plain(Type::u8);
     const naive::Field near = naive::steps(Type::f32, -8, 8, 0.125), angle = naive::plain(Type::i16);
     const naive::Field flag = naive::plain(Type::boolean), whole = naive::plain(Type::i32);
@@ -45,7 +46,7 @@ naive::Description game_by_hand() {
          false,
          {any, any, byte, byte, byte, any, any, byte, byte, byte, near, near, angle, angle, angle},
          {}},
-        {"raw", false, {any, naive::plain(Type::f64), any, any}, {}},
+        {"raw", false, {any, naive::coded(Type::f64, naive::Coding::any_float, 0), any, any}, {}},
         {"name", false, {}, {naive::text(12)}},
         {"bag", false, {whole}, {items}},
         {"aim", false, {naive::plain(Type::entity), naive::steps(Type::f32, 0, 100, 0.5)}, {}},
@@ -347,7 +348,8 @@ TEST(NaiveStateDecoder, RefusesATickThatCannotBeCompared) {
 naive::State random_state(const naive::Description& schema, const naive::State& like, sim::Random& random) {
     const auto lane_of = [&](const naive::Lane& lane) {
         const std::uint32_t wild = static_cast<std::uint32_t>(random.next() >> random.below(64));
-        return lane.greatest == 0xffffffff ? wild : wild % (lane.greatest + 1);
+        const std::uint32_t value = lane.greatest == 0xffffffff ? wild : wild % (lane.greatest + 1);
+        return (value & lane.exponent) == lane.exponent ? value & ~lane.exponent : value;
     };
     naive::State out;
     std::uint32_t index = 0;

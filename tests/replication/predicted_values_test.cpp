@@ -276,6 +276,19 @@ TEST(PredictedValues, NanIsCountedAndEqualsNan) {
     EXPECT_EQ(test.difference(dim, Glow{std::numeric_limits<float>::infinity()}), PredictedValues::kOther);
 }
 
+TEST(PredictedValues, ANanBecomesTheNumberThatThePeerGets) {
+    for (const bool is_any : {false, true}) {
+        Schema schema;
+        schema.component<Leap>("leap", predicted(), is_any ? any_float() : FieldCodec{});
+        Comparison leap(std::move(schema));
+        leap.world.set(leap.entity, Leap{std::numeric_limits<float>::quiet_NaN(), 2});
+        std::vector<std::uint32_t> lanes(leap.values.row_words());
+        EXPECT_EQ(leap.values.capture(leap.entity, lanes), 1u);
+        EXPECT_EQ(std::isnan(leap.world.get<Leap>(leap.entity).height), is_any);
+        EXPECT_EQ(leap.world.get<Leap>(leap.entity).width, 2);
+    }
+}
+
 TEST(PredictedValues, ANanInAnyNumberOfARotationCountsOnceForTheField) {
     Comparison pose(pose_schema(predicted()));
     const auto nans = [&](const Pose& value) {

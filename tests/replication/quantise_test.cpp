@@ -439,7 +439,7 @@ TEST(ComputedCodecs, TakeTheBitsThatTheyDocumentAndGiveLanesOfThem) {
 
     using Lanes = std::vector<Lane>;
     const auto bounded_lane = [](LaneKind kind, unsigned bits, std::uint32_t max) {
-        return Lane{kind, static_cast<std::uint8_t>(bits), true, max};
+        return Lane{kind, static_cast<std::uint8_t>(bits), true, false, max};
     };
     EXPECT_EQ((Coded<float, 1>(half_float()).layout.lanes()),
               Lanes{bounded_lane(LaneKind::quantity, 16, 63'486)});

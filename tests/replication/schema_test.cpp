@@ -294,7 +294,7 @@ TEST(Schema, ComponentsOfTheLibraryAreDeclaredOnceAndOptional) {
     EXPECT_EQ(teleports.name, "shoal.teleports");
     EXPECT_TRUE(teleports.is_optional);
     EXPECT_EQ(teleports.viewers, to_everyone());
-    EXPECT_EQ(teleports.layout.lanes(), (std::vector{Lane{LaneKind::quantity, 16, false, 0xffff}}));
+    EXPECT_EQ(teleports.layout.lanes(), (std::vector{Lane{LaneKind::quantity, 16, false, false, 0xffff}}));
     const SchemaComponent& to_predict = schema.components().at(schema.find<ToPredict>());
     EXPECT_EQ(to_predict.name, "shoal.to_predict");
     EXPECT_TRUE(to_predict.is_optional && to_predict.is_tag);

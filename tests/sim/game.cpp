@@ -12,6 +12,7 @@
 namespace shoal::sim {
 namespace {
 
+using replication::any_float;
 using replication::bounded;
 using replication::field;
 using replication::max_length;
@@ -344,8 +345,9 @@ void describe(replication::Schema& schema, const replication::Display& display) 
     schema.component<Health>("health", field(&Health::points, bounded(-5, 200)));
     schema.component<Counters>("counters");
     schema.component<Mood>("mood", field(&Mood::stance, bounded(0, 3)));
-    schema.component<Body>("body", field(&Body::centre, quantised(-8, 8, kBodyStep)));
-    schema.component<Raw>("raw");
+    schema.component<Body>("body", field(&Body::limbs, field(&Limb::at, any_float())),
+                           field(&Body::centre, quantised(-8, 8, kBodyStep)));
+    schema.component<Raw>("raw", any_float());
     schema.component<Name>("name", field(&Name::text, max_length(kMaxName)));
     schema.component<Bag>("bag", field(&Bag::items, max_length(kMaxItems)));
     schema.component<Aim>("aim", field(&Aim::range, quantised(0, 100, kRangeStep)));

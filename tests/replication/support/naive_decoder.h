@@ -158,6 +158,8 @@ private:
                     break;
             }
             if (value > lane.greatest) bits_.refuse("a lane over its greatest value");
+            if (lane.exponent != 0 && (value & lane.exponent) == lane.exponent)
+                bits_.refuse("a float that is not finite");
         }
     }
 

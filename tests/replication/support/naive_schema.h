@@ -26,7 +26,8 @@ enum class Coding : unsigned {
     fixed_point,
     angle,
     unit_vector,
-    smallest_three
+    smallest_three,
+    any_float
 };
 
 struct Field {
@@ -63,6 +64,7 @@ struct Lane {
     LaneKind kind = LaneKind::quantity;
     bool is_bounded = false;
     std::uint32_t greatest = 0xffffffff;
+    std::uint32_t exponent = 0;  // refused: a lane with all these bits
 
     unsigned bits() const { return greatest == 0 ? 1 : width_of(greatest); }
     bool operator==(const Lane&) const = default;
@@ -86,6 +88,7 @@ inline std::vector<Lane> lanes_of(const Field& field) {
     if (field.coding == Coding::unit_vector) return {part_of_unit, part_of_unit};
     if (field.coding == Coding::smallest_three)
         return {{LaneKind::symbol, true, 3}, part_of_unit, part_of_unit, part_of_unit};
+    const bool is_any = field.coding == Coding::any_float;
     switch (field.type) {
         case Type::boolean:
             return {{LaneKind::symbol, !field.is_enum, 1}};
@@ -97,9 +100,10 @@ inline std::vector<Lane> lanes_of(const Field& field) {
         case Type::i64:
             return {{number, false, kAll}, {number, false, kAll}};
         case Type::f32:
-            return {{LaneKind::real, false, kAll}};
+            return {{LaneKind::real, false, kAll, is_any ? 0 : 0x7f80'0000u}};
         case Type::f64:
-            return {{LaneKind::symbol, true, kAll}, {LaneKind::symbol, true, kAll}};
+            return {{LaneKind::symbol, true, kAll},
+                    {LaneKind::symbol, true, kAll, is_any ? 0 : 0x7ff0'0000u}};
         case Type::entity:
             return {{LaneKind::reference, false, kAll}};
         default:
