@@ -38,6 +38,19 @@ public:
     /// Returns whether note_excess() noted that the cluster needs more than `bits` bits in a payload of this
     /// tick. Requires that the cluster has slots.
     bool exceeds(std::uint32_t cluster, std::size_t bits, Tick tick) const;
+    /// Notes that the cluster is too large while a large payload is on its way.
+    void note_oversized(std::uint32_t cluster) {
+        Slots& of_cluster = clusters_.find(cluster)->second;
+        of_cluster.oversized = of_cluster.members.size();
+    }
+    /// Returns whether note_oversized() noted the cluster, which has not become smaller.
+    bool is_oversized(std::uint32_t cluster) const {
+        const Slots& of_cluster = clusters_.find(cluster)->second;
+        return of_cluster.oversized != 0 && of_cluster.members.size() >= of_cluster.oversized;
+    }
+    void forget_oversized() {
+        for (auto& [cluster, of_cluster] : clusters_) of_cluster.oversized = 0;
+    }
 
     /// For tests: each slot is where its place says.
     bool is_consistent() const;
@@ -54,6 +67,7 @@ private:
         std::uint64_t visited = 0;  // number of the last round that visited the cluster
         std::size_t excess = 0;     // `bits` of the last note_excess()
         Tick excess_tick = 0;       // `tick` of the last note_excess()
+        std::size_t oversized = 0;  // number of members at the last note_oversized(); 0: none
     };
 
     std::vector<Place> places_;  // by slot; shorter if the last slots were never in a cluster

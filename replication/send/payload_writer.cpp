@@ -65,11 +65,13 @@ std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerV
         const std::uint32_t index = queue[position];
         const Place place{first.queue, position};
         if (!view[index].is_pending || (room.large && view.is_oversized(index))) continue;
-        if (const std::optional<std::uint32_t> cluster = view.clusters().cluster_of(index))
-            if (gather_cluster(*cluster, view, header, room, place)) {
-                if (room.large && view.is_oversized(index)) oversized_bits += room.most_bits;
-                continue;
-            }
+        if (const std::optional<std::uint32_t> cluster = view.clusters().cluster_of(index)) {
+            const bool was_known = view.clusters().exceeds(*cluster, room.most_bits, tick_);
+            const bool is_done = gather_cluster(*cluster, view, header, room, place);
+            if (!was_known && view.clusters().exceeds(*cluster, room.most_bits, tick_))
+                oversized_bits += room.most_bits;
+            if (is_done) continue;
+        }
         if (room.large && view.is_in(index, *room.large)) continue;
         const std::size_t before = candidates_.size();
         add(index, view, place);
@@ -90,14 +92,14 @@ bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const 
     if (!clusters.visit(cluster) || clusters.exceeds(cluster, room.most_bits, tick_)) return true;
     const std::span<const std::uint32_t> slots = clusters.slots_of(cluster);
     const auto is_in_large = [&](std::uint32_t slot) { return view.is_in(slot, *room.large); };
+    if (room.large && clusters.is_oversized(cluster)) return true;
     if (room.large && std::any_of(slots.begin(), slots.end(), is_in_large)) return true;
     const std::size_t first = candidates_.size();
     if (add_cluster(slots, view, room.most_bits, place) && fit_alone(header, first, room.most_bits))
         return true;
     drop_from(first);
     clusters.note_excess(cluster, room.most_bits, tick_);
-    if (room.large)
-        for (const std::uint32_t slot : slots) view.note_oversized(slot);
+    if (room.large) clusters.note_oversized(cluster);
     const bool is_too_large = room.most_bits == kMostBits;
     parted_count_ += is_too_large;
     return !is_too_large;

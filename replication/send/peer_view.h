@@ -124,7 +124,10 @@ public:
         oversized_[slot] = true;
     }
     bool is_oversized(std::uint32_t slot) const { return slot < oversized_.size() && oversized_[slot]; }
-    void forget_oversized() { oversized_.clear(); }
+    void forget_oversized() {
+        oversized_.clear();
+        clusters_.forget_oversized();
+    }
     const ClusterSlots& clusters() const { return clusters_; }
     ClusterSlots& clusters() { return clusters_; }
     /// Marks the slot as pending. If it was not pending, it is added to the end of its queue.

@@ -28,6 +28,7 @@ Schema square() {
     Schema out;
     out.component<Spot>("spot");
     out.component<Flag>("flag", from_owner());
+    out.tag<Mine>("mine", to_owner());
     out.message<Say>("say");
     out.action<Wave>("wave");
     return out;

@@ -16,6 +16,7 @@
 #include "replication/play/struct_codec.h"
 #include "replication/predict/input_log.h"
 #include "replication/schema/schema.h"
+#include "tests/replication/support/bits.h"
 
 namespace shoal::replication::finite_floats_test {
 namespace {
@@ -72,12 +73,6 @@ template <class T>
 std::vector<T> not_finite() {
     using Limits = std::numeric_limits<T>;
     return {Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()};
-}
-
-std::vector<std::byte> bytes_of(const BitWriter& bits) {
-    std::vector<std::byte> bytes(bits.byte_count());
-    bits.copy_to(bytes);
-    return bytes;
 }
 
 template <class T>

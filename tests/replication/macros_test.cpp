@@ -87,6 +87,7 @@
 #include "replication/show/interpolator.h"
 #include "replication/show/mixer.h"
 #include "replication/show/render_clock.h"
+#include "replication/show/render_time.h"
 #include "replication/show/rewind.h"
 #include "replication/show/sight.h"
 #include "replication/show/timeline.h"

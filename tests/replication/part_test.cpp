@@ -187,12 +187,15 @@ private:
     }
     std::uint32_t lane_of(const Lane& lane) {
         const std::uint32_t wild = static_cast<std::uint32_t>(random_.next() >> random_.below(64));
-        return lane.max == 0xffffffff ? wild : wild % (lane.max + 1);
+        return legal(lane, lane.max == 0xffffffff ? wild : wild % (lane.max + 1));
+    }
+    static std::uint32_t legal(const Lane& lane, std::uint32_t value) {
+        return lane.is_legal(value) ? value : 0;
     }
     void change_lane(Element& one) {
         const std::size_t i = below(one.size());
         const std::uint32_t value = chance(0.7) ? one[i] + 1 : lane_of(part_.lanes[i]);
-        one[i] = std::min(value, part_.lanes[i].max);
+        one[i] = legal(part_.lanes[i], std::min(value, part_.lanes[i].max));
     }
 
     const Part& part_;
