@@ -219,9 +219,9 @@ void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<cons
     if (!player || !player->connection) return;
     const auto note = [&](NetId net_id) {
         const ecs::Entity entity = sender_.entity(net_id);
-        if (!entity) return;
-        if (type.has_state) sender_.send_now(player->peer, entity);
-        if (sender_.has_acknowledged(player->peer, entity)) return;
+        if (entity && type.has_state) sender_.send_now(player->peer, entity);
+        if (entity && sender_.has_acknowledged(player->peer, entity)) return;
+        names_ended_ = names_ended_ || !entity;  // an action may destroy what it names
         const auto place = std::lower_bound(player->named.begin(), player->named.end(), net_id);
         if (place != player->named.end() && *place == net_id) return;
         player->named.insert(place, net_id);
@@ -237,7 +237,9 @@ void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<cons
 /// Tells the clients which of the entities that messages named have ended. A client that never got a record
 /// of such an entity would wait for it.
 void Server::tell_ended() {
-    if (std::exchange(ended_seen_, sender_.shadow().ended_count()) == sender_.shadow().ended_count()) return;
+    const std::uint64_t count = sender_.shadow().ended_count();
+    if (std::exchange(ended_seen_, count) == count && !names_ended_) return;
+    names_ended_ = false;
     std::vector<NetId> ended;
     players_.for_each([&](Player& player) {
         if (player.named.empty()) return;

@@ -415,6 +415,7 @@ private:
     net::SipKey network_key_;
     std::vector<std::byte> message_;
     std::uint64_t ended_seen_ = 0;  // Shadow::ended_count() in the last tell_ended()
+    bool names_ended_ = false;      // a message since then names an entity that had ended
     MessageLimits limits_;
     TypedMessages typed_;
     TypedMessages::Message read_;  // the message that is handled, decoded

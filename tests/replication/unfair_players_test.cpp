@@ -24,10 +24,19 @@ struct Shout {
 struct Flash {
     void mutate(Act& act) const;
 };
+struct Make {
+    ecs::Entity mutate(Act& act) const { return act.spawn(Spot{}); }
+};
+struct Crush {
+    ecs::Entity target;
+    void mutate(Act& act) const { act.destroy(target); }
+};
 
 Schema square() {
     Schema out;
     out.component<Spot>("spot");
+    out.action<Make>("make");
+    out.action<Crush>("crush");
     out.action<Shout>("shout", field(&Shout::text, max_length(500)), independent());
     out.action<Flash>("flash");
     return out;
@@ -47,7 +56,7 @@ net::LinkConfig path(std::uint64_t bytes_per_second, double loss = 0) {
 // Goal: whatever two players do within their limits, a player with a slow path stays, plays, and hears events
 // that are not old.
 TEST(UnfairPlayers, EventsForASlowPlayerAreDroppedAndNeverItsEnd) {
-    for (const std::uint64_t rate : {100'000, 50'000, 20'000, 10'000})
+    for (const std::uint64_t rate : {100'000u, 50'000u, 20'000u, 10'000u})
         for (const double loss : {0.0, 0.05}) {
             SCOPED_TRACE(testing::Message() << rate << " bytes/s, loss " << loss);
             Play play(square());
@@ -101,7 +110,13 @@ TEST(UnfairPlayers, AnEventAboutWhatWasMadeAndRemovedInOneTickHoldsUpNoOther) {
     play.server.on<Shout>([&](const Shout& shout, const Call&) {
         if (play.world.is_alive(shout.made)) play.world.destroy(shout.made);
     });
-    flasher.on_frame = [&] { flasher.client.act(Flash{}); };
+    flasher.on_frame = [&, frame = 0]() mutable {
+        if (frame++ % 2 == 0) {
+            flasher.client.act(Flash{});
+        } else {
+            flasher.client.act(Crush{flasher.client.act(Make{})});
+        }
+    };
     third.on_frame = [&] { third.client.act(Shout{play.server.current_tick(), {}, {}}); };
     play.run(200);
     EXPECT_GT(heard, 150);
