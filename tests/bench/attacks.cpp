@@ -212,7 +212,7 @@ const Attack kAttacks[] = {
      .moving = 10,
      .tick =
          [](Town&, Guest& guest, int) {
-             for (int n = 0; n < 100; ++n) guest.client.act(Shout{std::string(n % 400, 'a')});
+             for (std::size_t n = 0; n < 100; ++n) guest.client.act(Shout{std::string(n % 400, 'a')});
          }},
     {.name = "events_for_a_slow_player",
      .moving = 10,

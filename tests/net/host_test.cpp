@@ -329,7 +329,7 @@ TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
 // A peer that takes all it can get leaves to the others what they want.
 TEST(Host, TheLimitOfAllPeersTogetherIsSharedFairly) {
     for (const std::uint64_t limit : {100'000u, 500'000u}) {
-        for (const std::uint32_t hogs : {1, 3}) {
+        for (const std::uint32_t hogs : {1u, 3u}) {
             SCOPED_TRACE(testing::Message() << limit << " bytes/s, " << hogs << " hogs");
             World world;
             HostConfig config = host_config();
