@@ -86,9 +86,9 @@ struct Siege {
             if (payload.empty()) break;
             sent += payload.size();
             const Receiver::Verdict verdict = receiver.receive(number, payload);
+            sender.on_fate(peer, number++, verdict == Receiver::Verdict::accepted);
             if (verdict == Receiver::Verdict::too_many) return false;
             EXPECT_EQ(verdict, Receiver::Verdict::accepted);
-            sender.on_fate(peer, number++, true);
         }
         receiver.apply();
         return true;
