@@ -14,6 +14,7 @@
 #include "replication/codec/codec.h"
 #include "replication/schema/schema.h"
 #include "tests/replication/support/bits.h"
+#include "tests/replication/support/component_images.h"
 #include "tests/replication/support/records.h"
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
@@ -277,59 +278,9 @@ TEST(Nested, ACompleteClientHasTheServersValues) {
     EXPECT_GT(deltas, 3'000);
 }
 
-/// Images of one component.
-class Images {
-public:
-    explicit Images(const Schema& of) : schema(of), shapes(of) {}
-
-    const ComponentLayout& layout() const { return schema.components()[0].layout; }
-    template <class T>
-    std::vector<std::uint32_t> words_of(const T& value) {
-        std::vector<std::uint32_t> words(layout().lanes().size()), parts;
-        layout().quantise(&value, map, words.data(), parts, misfits, &stack);
-        words.insert(words.end(), parts.begin(), parts.end());
-        return words;
-    }
-    template <class T>
-    void restore(const std::vector<std::uint32_t>& words, T& value) {
-        const std::uint32_t* const parts = words.data() + layout().lanes().size();
-        layout().restore(words.data(), parts, map, &value, &stack);
-    }
-    Image image(const std::vector<std::uint32_t>& words) {
-        return {shapes.shape(std::vector<ComponentIndex>{0}), words};
-    }
-    std::vector<std::byte> write(const std::vector<std::uint32_t>& from,
-                                 const std::vector<std::uint32_t>& to) {
-        BitWriter out;
-        write_image(schema, from.empty() ? Image{} : image(from), image(to), out);
-        return bytes_of(out);
-    }
-    /// Returns nothing if the bytes are refused.
-    std::optional<std::vector<std::uint32_t>> read(const std::vector<std::uint32_t>& from,
-                                                   std::span<const std::byte> bytes) {
-        const std::unique_ptr<std::byte[]> exact(new std::byte[bytes.size()]);
-        std::copy(bytes.begin(), bytes.end(), exact.get());
-        BitReader in({exact.get(), bytes.size()});
-        std::vector<std::uint32_t> words;
-        if (!read_image(shapes, from.empty() ? Image{} : image(from), in, words)) return std::nullopt;
-        return words;
-    }
-    template <class T>
-    std::size_t bits(const T& from, const T& to) {
-        const auto old = words_of(from), now = words_of(to);
-        return measure_image(schema, image(old), image(now));
-    }
-
-    const Schema& schema;
-    ShapeTable shapes;
-    NoEntities map;
-    PointerStack stack;
-    ComponentLayout::Misfits misfits;
-};
-
 TEST(Nested, RestoredValuesAreQuantisedToTheSameWords) {
     const Schema schema = chest_schema();
-    Images images(schema);
+    ComponentImages images(schema);
     Chest over;
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -347,7 +298,7 @@ TEST(Nested, RestoredValuesAreQuantisedToTheSameWords) {
 
 TEST(Nested, TheStackOfTheCallerIsOptionalAndStaysAsItWas) {
     const Schema schema = chest_schema();
-    Images images(schema);
+    ComponentImages images(schema);
     const int mark = 0;
     images.stack.push_back(&mark);
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -396,7 +347,7 @@ bool is_within_limits(const Chest& chest) {
 // Method: flipped bits in deltas and full images; what is accepted is restored over another value.
 TEST(Nested, AnyBitsGiveAValueWithinTheLimitsOrNone) {
     const Schema schema = chest_schema();
-    Images images(schema);
+    ComponentImages images(schema);
     int accepted = 0, refused = 0;
     Chest over;
     for (std::uint64_t seed = 1; seed <= 4'000; ++seed) {
@@ -428,7 +379,7 @@ TEST(Nested, AnyBitsGiveAValueWithinTheLimitsOrNone) {
 
 TEST(Nested, EveryTruncatedPrefixIsRefused) {
     const Schema schema = chest_schema();
-    Images images(schema);
+    ComponentImages images(schema);
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         ChestScript script(seed, {});
         const Chest before = script.chest();
@@ -462,7 +413,7 @@ Names forty_names() {
 // The lengths are one part, the bytes of all strings the other.
 TEST(Nested, WordsThatDoNotMatchAreRefusedAsAWhole) {
     const Schema schema = names_schema();
-    Images images(schema);
+    ComponentImages images(schema);
     using Words = std::vector<std::uint32_t>;
     const Words from = images.words_of(Names{{"ab", "c"}});
     ASSERT_EQ(from, (Words{2, 2, 1, 3, 'a', 'b', 'c'}));
@@ -504,7 +455,7 @@ TEST(Nested, AReceiverRefusesAPayloadWhoseLengthsDoNotMatch) {
 
 TEST(Nested, AChangeOfAStringCostsAboutWhatItChanges) {
     const Schema schema = names_schema();
-    Images images(schema);
+    ComponentImages images(schema);
     const Names from = forty_names();
     const auto bits_after = [&](auto&& change) {
         Names to = from;
@@ -531,117 +482,15 @@ TEST(Nested, AChangeOfAStringCostsAboutWhatItChanges) {
               23 * 8 + 80u);
 }
 
-struct Stock {
-    std::map<std::string, std::int32_t> by_name;
-    std::unordered_map<std::uint16_t, std::string> by_number;
-};
-
-// The order of an unordered_map's entries depends on its history. Words must not.
-struct Purse {
-    std::map<std::uint8_t, std::int32_t> coins;
-};
-
-TEST(Nested, AMapOfNumbersReplicatesWithoutOtherParts) {
-    Schema schema;
-    schema.component<Purse>("purse");
-    Pair pair({}, {}, 1, 1, schema);
-    const ecs::Entity entity = pair.spawn(Purse{{{1, 10}, {2, 20}, {5, 50}}});
-    pair.exchange();
-    EXPECT_EQ(pair.on_client<Purse>(entity).coins, pair.world.get<Purse>(entity).coins);
-    const std::int32_t* const kept = &pair.on_client<Purse>(entity).coins.at(5);
-    pair.world.set(entity, Purse{{{2, 21}, {5, 50}}});
-    pair.exchange();
-    EXPECT_EQ(pair.on_client<Purse>(entity).coins, pair.world.get<Purse>(entity).coins);
-    EXPECT_EQ(&pair.on_client<Purse>(entity).coins.at(5), kept) << "entries that stay keep their address";
-}
-
-TEST(Nested, EntriesOfMapsAreInTheOrderOfKeys) {
-    Schema schema;
-    schema.component<Stock>("stock");
-    ASSERT_EQ(schema.error(), "");
-    Images images(schema);
-    Stock rising, falling;
-    for (std::uint16_t key = 0; key < 12; ++key) {
-        rising.by_number[key] = std::to_string(key);
-        falling.by_number[static_cast<std::uint16_t>(11 - key)] = std::to_string(11 - key);
-    }
-    EXPECT_EQ(images.words_of(rising), images.words_of(falling));
-    falling.by_number.reserve(1'000);
-    EXPECT_EQ(images.words_of(rising), images.words_of(falling));
-    Stock few;
-    few.by_name = {{"b", 2}, {"a", 1}};
-    few.by_number = {{7, "seven"}, {3, ""}, {5, "!"}};
-    EXPECT_EQ(images.words_of(few), (std::vector<std::uint32_t>{2, 1,   1,   2,   1,   2,   'a', 'b',  //
-                                                                3, 3,   0,   5,   1,   7,   5,         //
-                                                                6, '!', 's', 'e', 'v', 'e', 'n'}));
-}
-
-TEST(Nested, OfEntriesWithOneKeyTheLastOneStays) {
-    Schema schema;
-    schema.component<Stock>("stock");
-    Images images(schema);
-    Stock stock;
-    stock.by_name = {{"old", 5}, {"a", 9}};
-    stock.by_number = {{3, "old"}, {4, "old"}};
-    // Keys "a", "b", "a", which are not in order; then 3, 3.
-    images.restore({3, 1, 1, 2, 1, 3, 1, 3, 'a', 'b', 'a', 2, 3, 1, 3, 2, 3, 'x', 'y', 'z'}, stock);
-    EXPECT_EQ(stock.by_name, (std::map<std::string, std::int32_t>{{"a", 3}, {"b", 2}}));
-    EXPECT_EQ(stock.by_number, (std::unordered_map<std::uint16_t, std::string>{{3, "yz"}}));
-    EXPECT_TRUE(images.stack.empty());
-}
-
-/// A key whose order and equality are those of the game.
-struct Place {
-    std::int16_t x = 0, y = 0;
-    auto operator<=>(const Place&) const = default;
-};
-struct PlaceHash {
-    std::size_t operator()(const Place& place) const { return static_cast<std::size_t>(place.x); }
-};
-struct Board {
-    std::map<Place, std::string, std::greater<>> signs;
-    std::unordered_map<Place, bool, PlaceHash> open;
-    std::map<bool, int> sums;
-};
-
-TEST(Nested, KeysCanBeStructsWithAnOrderOfTheGame) {
-    Schema schema;
-    using Sign = decltype(Board::signs)::value_type;
-    schema.component<Board>("board",
-                            element(&Board::signs, field(&Sign::first, field(&Place::x, bounded(0, 9)))));
-    ASSERT_EQ(schema.error(), "");
-    Images images(schema);
-    Board board{{{{1, 2}, "here"}, {{3, 4}, ""}}, {{{5, 6}, true}, {{-5, 6}, false}}, {{true, 8}}}, over;
-    EXPECT_EQ(images.layout().parts()[0].lanes[0].max, 9u);
-    images.restore(images.words_of(board), over);
-    EXPECT_EQ(over.signs, board.signs);
-    EXPECT_EQ(over.open, board.open);
-    EXPECT_EQ(over.sums, board.sums);
-    EXPECT_EQ(images.words_of(over), images.words_of(board));
-}
-
 TEST(Nested, LongOnesAreCutAndCounted) {
     Schema schema;
     schema.component<Names>("names", element(&Names::list, max_length(2), inner<std::string>(max_length(3))));
-    Images images(schema);
+    ComponentImages images(schema);
     Names names{{"long", "ab", "cut"}};
     const auto words = images.words_of(names);
     EXPECT_EQ(images.misfits, (ComponentLayout::Misfits{2, 0}));
     images.restore(words, names);
     EXPECT_EQ(names.list, (std::vector<std::string>{"lon", "ab"}));
-
-    using Named = decltype(Stock::by_name)::value_type;
-    Schema of_maps;
-    of_maps.component<Stock>("stock", element(&Stock::by_number, max_length(2)),
-                             element(&Stock::by_name, field(&Named::first, max_length(3))));
-    ASSERT_EQ(of_maps.error(), "");
-    Images maps(of_maps);
-    Stock stock{{{"wolf", 1}, {"wolves", 2}, {"elk", 3}}, {{5, "e"}, {9, "i"}, {1, "a"}}};
-    const auto stock_words = maps.words_of(stock);
-    EXPECT_EQ(maps.misfits, (ComponentLayout::Misfits{3, 0}));
-    maps.restore(stock_words, stock);
-    EXPECT_EQ(stock.by_name, (std::map<std::string, std::int32_t>{{"elk", 3}, {"wol", 2}}));
-    EXPECT_EQ(stock.by_number, (std::unordered_map<std::uint16_t, std::string>{{1, "a"}, {5, "e"}}));
 }
 
 TEST(Nested, AReferenceIsFilledInWhenItsEntityArrives) {
@@ -669,7 +518,7 @@ TEST(Nested, AReferenceIsFilledInWhenItsEntityArrives) {
 // Without long keys of maps: each time that such a map is written, a client allocates memory for a key.
 TEST(Nested, ValuesThatDoNotGrowNeedNoMemory) {
     const Schema schema = chest_schema();
-    Images images(schema);
+    ComponentImages images(schema);
     Chest chests[2];
     for (std::uint64_t i = 0; i < 2; ++i) {
         chests[i].names = {"a name that needs memory of its own", "wolf"};
