@@ -233,8 +233,10 @@ net::SendResult Client::send_message(net::Delivery how, std::span<const std::byt
 /// Begins a typed message, see WIRE.md.
 void Client::begin_typed(const net::Delivery& how) {
     const auto earlier = is_in_order(how) ? actions_.earlier() : std::nullopt;
-    message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(earlier.has_value())};
-    if (!is_in_order(how)) message_[1] = std::byte{2};
+    const auto order = !is_in_order(how) ? MessageOrder::unordered
+                       : earlier         ? MessageOrder::after
+                                         : MessageOrder::in_order;
+    message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(order)};
     if (earlier) write_earlier(*earlier, message_);
 }
 

@@ -541,10 +541,12 @@ void Server::on_message(net::PeerId connection, net::Channel channel, std::span<
 }
 
 void Server::take_typed(Player& player, net::Channel channel, std::span<const std::byte> message) {
-    const auto order = message.empty() ? 3u : std::to_integer<unsigned>(message[0]);
+    using enum MessageOrder;
+    const auto order = message.empty() ? MessageOrder(0xff) : static_cast<MessageOrder>(message[0]);
     if (!message.empty()) message = message.subspan(1);
-    const std::optional<EarlierActions> earlier = order == 1 ? take_earlier(message) : std::nullopt;
-    if (order > 2 || (order == 1 && !earlier) || (order < 2 && channel != net::Channel::reliable)) {
+    const std::optional<EarlierActions> earlier = order == after ? take_earlier(message) : std::nullopt;
+    const bool is_in_order = (order == in_order || earlier) && channel == net::Channel::reliable;
+    if (!is_in_order && order != unordered) {
         typed_.stats().malformed += 1;
         return host_.disconnect(player.connection, net::DisconnectReason::protocol_error, "malformed message",
                                 now_);
@@ -553,7 +555,7 @@ void Server::take_typed(Player& player, net::Channel channel, std::span<const st
     const bool must_wait = earlier && !actions_.has_run(player.id, *earlier);
     handled_.bytes.assign(message.begin(), message.end());
     handled_.channel = channel;
-    handled_.is_in_order = order < 2;
+    handled_.is_in_order = is_in_order;
     handled_.earlier = earlier;
     handled_.arrived = now_;
     switch (player.intake.arrive(limits_, handled_, must_wait)) {

@@ -23,4 +23,11 @@ enum class MessageKind : std::uint8_t {
     resumed = 25,        // from the server, reliable: this connection got the seat of its ticket
 };
 
+/// Second byte of a typed message from a client: its place among the client's actions.
+enum class MessageOrder : std::uint8_t {
+    in_order = 0,   // after actions that have all run, and before the later ones
+    after = 1,      // as in_order, but after the actions that the message names
+    unordered = 2,  // in no order with actions
+};
+
 }  // namespace shoal::replication
