@@ -338,7 +338,6 @@ void Server::go_away(PlayerId id, const net::Address& from) {
     player->seat.go_away(now_);
     player->intake = {};
     player->named.clear();
-    sender_.suspend_peer(player->peer);
     actions_.set_away(id);
     if (away_ && has_played) away_(id);
 }

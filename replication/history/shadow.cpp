@@ -313,6 +313,7 @@ ComponentIndex Shadow::largest_component(const Image& image) const {
     return largest;
 }
 
+/// Returns horizon() after update(tick).
 Tick Shadow::next_horizon(Tick tick) const {
     const Tick last = tick - history_ticks_;
     if (!is_newer(last, horizon_)) return horizon_;
@@ -337,9 +338,9 @@ void Shadow::forget_past(Tick tick) {
     }
 }
 
-bool Shadow::is_consistent(std::size_t copies) const {
+bool Shadow::is_consistent() const {
     std::uint32_t open = 0;
-    std::size_t versions = copies;
+    std::size_t versions = 0;
     for (std::uint32_t index = 0; index < entries_.size(); ++index) {
         const Entry& entry = entries_[index];
         const bool is_open = static_cast<bool>(entry.entity);

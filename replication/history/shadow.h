@@ -49,23 +49,9 @@ public:
     void update(Tick tick);
 
     /// Sets for how long versions are kept, from the next update() on. Versions that were forgotten do not
-    /// come back.
+    /// come back. With less ticks, an update forgets the versions of a few ticks at most, so that it takes no
+    /// longer than others.
     void set_history(std::uint32_t history_ticks) { history_ticks_ = history_ticks; }
-
-    /// Returns horizon() after update(tick). After set_history() with less ticks, an update forgets the
-    /// versions of a few ticks at most, so that it takes no longer than others.
-    Tick next_horizon(Tick tick) const;
-    /// Calls fn(index) for each entry of which update() would forget versions. An index can come twice.
-    /// `horizon`: the horizon after this update.
-    template <class Fn>
-    void for_each_forgotten(Tick horizon, Fn&& fn) const {
-        for (std::size_t i = 0; i < superseded_.size(); ++i) {
-            if (is_newer(superseded_[i].tick, horizon)) return;
-            fn(superseded_[i].index);
-        }
-    }
-    /// The memory of the versions, for copies of them.
-    VersionPool& pool() { return pool_; }
 
     /// Indices of the entries that the last update() opened (a new entity), changed (a new version) or
     /// closed. An entry that did not change for 2^29 ticks gets a new version of the same image. The next
@@ -140,8 +126,7 @@ public:
     const ComponentLayout::Misfits& misfits() const { return binding_.misfits(); }
 
     /// For tests: entries, their versions, and the tables that find an entry agree with each other.
-    /// `copies`: number of versions in pool() that are not the shadow's.
-    bool is_consistent(std::size_t copies = 0) const;
+    bool is_consistent() const;
 
 private:
     static constexpr std::uint32_t kTagWatch = 0;  // watch index of the tag; component i has i + 1
@@ -166,6 +151,7 @@ private:
     void add_referrers(ecs::Entity target);
     void refresh_one();
     bool is_oldest_old(const Entry& entry) const;
+    Tick next_horizon(Tick tick) const;
     void forget_past(Tick tick);
 
     ecs::World& world_;

@@ -168,9 +168,8 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     }
     const Shadow::Entry& entry = shadow_[slot.entry];
     const View shown = view.shown(index);
-    std::optional<Version> baseline =
+    const std::optional<Version> baseline =
         slot.has_acked ? shadow_.baseline(slot.entry, slot.acked, shown.classes) : std::nullopt;
-    if (!baseline) baseline = view.kept(index);
     candidate.delta = deltas_.get(slot.entry, baseline, shown);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.

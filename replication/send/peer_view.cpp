@@ -6,23 +6,10 @@
 #include <utility>
 
 namespace shoal::replication {
-namespace {
-
-/// The memory of a kept version: its words, the ring of its history, and its node in the table.
-std::size_t kept_size(const Version& version) {
-    return version.image.words.size_bytes() + 128;
-}
-
-}  // namespace
-
 PeerView::PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers)
     : max_slots_(max_slots), numbers_(numbers) {
     assert(max_slots > 0 && max_slots <= kMaxSlots);
     queues_[static_cast<std::size_t>(Queue::other)].reserve(kExpectedRecords);
-}
-
-PeerView::~PeerView() {
-    for (auto& [slot, history] : kept_) history.clear();
 }
 
 std::uint32_t PeerView::open(std::uint32_t entry, Roles roles) {
@@ -78,7 +65,6 @@ void PeerView::close(std::uint32_t index, Despawn reason) {
     Slot& slot = slots_[index];
     assert(slot.has_entity());
     stop_awaiting(index);
-    drop_kept(index);
     set_roles(index, {});
     slot.entry = (kGone + static_cast<std::uint32_t>(reason)) & kNone;
     if (slot.was_sent) return pend(index);
@@ -100,7 +86,6 @@ void PeerView::rebase(std::uint32_t index) {
     if (index >= slots_.size()) return;
     Slot& slot = slots_[index];
     if (!slot.has_entity() || slot.is_fresh) return;
-    drop_kept(index);
     start_generation(slot);
     pend(index);
 }
@@ -206,28 +191,8 @@ void PeerView::on_fate(SentRecord record, std::uint64_t number, Tick tick, bool 
     } else if (!slot.has_acked || is_newer(tick, slot.acked)) {
         slot.acked = tick;
         slot.has_acked = 1;
-        drop_kept(index);
         stop_awaiting(index);
     }
-}
-
-void PeerView::keep(std::uint32_t index, const Version& version, VersionPool& pool) {
-    assert(slots_[index].has_entity() && slots_[index].has_acked && !kept(index));
-    kept_[index].push(version, pool);
-    kept_bytes_ += kept_size(version);
-}
-
-std::optional<Version> PeerView::kept(std::uint32_t index) const {
-    const auto found = kept_.find(index);
-    return found == kept_.end() ? std::nullopt : found->second.newest();
-}
-
-void PeerView::drop_kept(std::uint32_t index) {
-    const auto found = kept_.find(index);
-    if (found == kept_.end()) return;
-    kept_bytes_ -= kept_size(*found->second.newest());
-    found->second.clear();
-    kept_.erase(found);
 }
 
 void PeerView::await_all() {

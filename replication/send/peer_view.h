@@ -12,7 +12,6 @@
 
 #include "../../net/fifo.h"
 #include "../codec/state_packet.h"
-#include "../history/history.h"
 #include "../history/net_ids.h"
 #include "cluster_slots.h"
 #include "deliveries.h"
@@ -75,7 +74,6 @@ public:
     /// 1 <= max_slots <= kMaxSlots. `numbers`: the component numbers of the peer's schema; null: it has the
     /// same schema.
     explicit PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers = nullptr);
-    ~PeerView();
     PeerView(const PeerView&) = delete;
     PeerView& operator=(const PeerView&) = delete;
 
@@ -150,15 +148,6 @@ public:
     void set_pending_id(NetId net_id, std::uint32_t id);
     std::uint32_t pending_id(NetId net_id) const;
 
-    /// Keeps a copy of the version that the peer acknowledged, which the shadow is about to forget. The copy
-    /// is dropped when the peer acknowledges a newer version, and when the slot is rebased or closed.
-    void keep(std::uint32_t slot, const Version& version, VersionPool& pool);
-    /// Returns the copy, if there is one.
-    std::optional<Version> kept(std::uint32_t slot) const;
-    /// Number of copies, and roughly the memory that they take.
-    std::uint32_t kept_count() const { return static_cast<std::uint32_t>(kept_.size()); }
-    std::size_t kept_bytes() const { return kept_bytes_; }
-
     /// Notes that packet `number` carries a record of the slot, with its state at `tick`. The slot is not
     /// pending any more.
     SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick);
@@ -203,7 +192,6 @@ private:
     static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }
     static Queue queue_of(const Slot& slot) { return slot.is_in_group() ? Queue::group : Queue::other; }
     static void start_generation(Slot& slot);
-    void drop_kept(std::uint32_t slot);
     void free(std::uint32_t slot);
     void stop_awaiting(std::uint32_t slot);
 
@@ -222,8 +210,6 @@ private:
     ClusterSlots clusters_;
     std::vector<bool> oversized_;  // by slot; shorter if the last slots are not
     std::unordered_map<NetId, std::uint32_t> pending_ids_;
-    std::unordered_map<std::uint32_t, History> kept_;  // by slot; one version each
-    std::size_t kept_bytes_ = 0;
     std::vector<std::uint64_t> awaited_;  // one bit per slot; empty if awaited_count_ is 0
     std::uint32_t awaited_count_ = 0;
     std::uint32_t used_count_ = 0;

@@ -43,7 +43,6 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       long_gap_(options.keeps_deliveries ? long_gap(options.tick_hz) : 0),
       predicts_(schema.predicts()),
       shadow_(world, schema, history_ticks_, options.tag),
-      max_kept_bytes_(options.max_kept_bytes),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
@@ -54,7 +53,6 @@ void Sender::update(Tick tick) {
     tick_ = tick;
     updated_ = true;
     shadow_.set_history(history_ticks(tick));
-    keep_acknowledged(tick);
     shadow_.update(tick);
     writer_.start_tick(tick);
     audience_.resize(shadow_.index_count());
@@ -89,8 +87,8 @@ void Sender::pass_on_change(std::uint32_t entry) {
 }
 
 /// A peer's acknowledged version must stay until a newer one is acknowledged, also if a packet is lost in
-/// between. So versions stay for twice the age of the oldest packet in flight. For a peer that acknowledges
-/// nothing for long, only the versions that it has are kept, see keep_acknowledged().
+/// between. So versions stay for twice the age of the oldest packet in flight. A peer that acknowledges
+/// nothing for long gets full records of what has changed since.
 std::uint32_t Sender::history_ticks(Tick tick) const {
     std::uint32_t most = history_ticks_;
     for (const auto& peer : peers_)
@@ -98,37 +96,6 @@ std::uint32_t Sender::history_ticks(Tick tick) const {
             tick - peer->silent_since.value_or(tick) < history_ticks_ + 2 * peer->round_trip)
             most = std::max(most, 2 * std::min(tick - peer->flight.oldest_tick(), Tick{1} << 30));
     return std::min(most, max_history_ticks_);
-}
-
-/// Copies the versions that the history is about to forget, for peers that have acknowledged nothing for a
-/// while. The history forgets a peer's version if a newer version, of its next horizon or before, has a
-/// change that the peer sees.
-void Sender::keep_acknowledged(Tick tick) {
-    silent_.clear();
-    std::size_t bytes = 0;
-    for (Peer peer = 0; peer < peers_.size(); ++peer) {
-        if (!peers_[peer]) continue;
-        bytes += state(peer).view.kept_bytes();
-        const std::optional<Tick> since = state(peer).silent_since;
-        if (since && tick - *since >= history_ticks_ / 2) silent_.push_back(peer);
-    }
-    if (silent_.empty()) return;
-    const Tick horizon = shadow_.next_horizon(tick);
-    shadow_.for_each_forgotten(horizon, [&](std::uint32_t entry) {
-        for (const Peer peer : silent_) {
-            PeerView& view = state(peer).view;
-            const std::optional<std::uint32_t> slot =
-                entry < audience_.entry_count() ? audience_.slot(entry, peer) : std::nullopt;
-            if (!slot || !view[*slot].has_acked || bytes >= max_kept_bytes_ || view.kept(*slot)) continue;
-            const Tick acked = view[*slot].acked;
-            const ViewClasses classes = view.view_classes(*slot);
-            const std::optional<Version> version = shadow_.baseline(entry, acked, classes);
-            if (!version || shadow_[entry].versions.at(acked, horizon, classes)) continue;
-            bytes -= view.kept_bytes();
-            view.keep(*slot, *version, shadow_.pool());
-            bytes += view.kept_bytes();
-        }
-    });
 }
 
 // Peers
@@ -152,10 +119,6 @@ void Sender::make_peer(Peer peer, const PeerOptions& options,
     state(peer).round_trip = max_history_ticks_ / 2;
     state(peer).is_held = true;
     if (!options.is_held) start_peer(peer);
-}
-
-void Sender::suspend_peer(Peer peer) {
-    state(peer).silent_since = tick_ - history_ticks_;
 }
 
 void Sender::reconnect_peer(Peer index) {
@@ -295,8 +258,7 @@ bool Sender::has_acknowledged(Peer peer, ecs::Entity entity) const {
 }
 
 void Sender::change_view(PeerState& peer, std::uint32_t slot) {
-    // A kept version may have restricted components, although no version in the history has them.
-    if (!is_restricted(peer.view[slot].entry) && !peer.view.kept(slot)) return;
+    if (!is_restricted(peer.view[slot].entry)) return;
     peer.view.rebase(slot);
     peer.last_change = tick_;
 }
@@ -354,7 +316,6 @@ Sender::PeerStats Sender::stats(Peer index) const {
     stats.pending = peer.view.pending_count();
     stats.slots_used = peer.view.used_count();
     stats.unjoined = peer.view.awaited_count();
-    stats.kept = peer.view.kept_count();
     return stats;
 }
 
@@ -494,7 +455,7 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
 }
 
 bool Sender::is_consistent() const {
-    std::size_t pairs = 0, kept = 0;
+    std::size_t pairs = 0;
     for (Peer index = 0; index < peers_.size(); ++index) {
         if (!peers_[index]) continue;
         const PeerState& peer = *peers_[index];
@@ -509,9 +470,8 @@ bool Sender::is_consistent() const {
         if (!peer.is_held && open + peer.stats.waiting != shadow_.open_count()) return false;
         if (!peer.view.is_consistent() || !peer.flight.is_consistent()) return false;
         pairs += open;
-        kept += peer.view.kept_count();
     }
-    return pairs == audience_.size() && audience_.is_consistent() && shadow_.is_consistent(kept);
+    return pairs == audience_.size() && audience_.is_consistent() && shadow_.is_consistent();
 }
 
 }  // namespace shoal::replication

@@ -23,9 +23,7 @@ struct SenderOptions {
     double tick_hz = 60.0;       // ticks per second, to convert the times below to ticks; > 0
     double history_s = 0.6;      // how long a version can be a baseline after it was replaced; > 0
     double max_history_s = 4.0;  // limit if a peer's acks take long; at least history_s
-    // Memory for the versions that are kept for longer, because a peer without acks may still have them.
-    std::size_t max_kept_bytes = std::size_t{16} << 20;
-    double heartbeat_s = 1.0;  // time between completion markers while nothing changes; > 0
+    double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
     // The tag of the entities that this sender replicates; it must not be in the schema. Null: Replicated.
     ecs::ComponentId tag = {};
     // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
@@ -58,7 +56,6 @@ public:
         std::uint32_t slots_used = 0;  // entity slots in use
         std::uint32_t waiting = 0;     // entities that wait for a slot
         std::uint32_t unjoined = 0;    // see start_peer()
-        std::uint32_t kept = 0;        // versions that only this peer's acks keep, see SenderOptions
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.
@@ -75,9 +72,6 @@ public:
     /// becomes the number of these entities, and falls as the peer acknowledges them. Entities that were
     /// destroyed or that got no slot do not count.
     void start_peer(Peer peer);
-    /// The peer has no connection at present. What it acknowledged is kept, see
-    /// SenderOptions::max_kept_bytes.
-    void suspend_peer(Peer peer);
     /// The peer has a new connection: packet numbers begin anew. Requires that the fates of all packets of
     /// the former connection were reported. What the peer acknowledged is kept. All other packets count as
     /// lost, so their records are sent again, even if the peer received them.
@@ -214,7 +208,6 @@ private:
     };
 
     std::uint32_t history_ticks(Tick tick) const;
-    void keep_acknowledged(Tick tick);
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
     void make_peer(Peer peer, const PeerOptions& options,
                    std::map<std::uint32_t, ecs::Entity> predicted = {});
@@ -257,8 +250,6 @@ private:
     };
     std::vector<ToSend> to_send_;           // by send_now() since the last update()
     std::vector<std::uint32_t> new_roles_;  // since the last update(): the entries whose peers' roles changed
-    std::vector<Peer> silent_;              // scratch of keep_acknowledged()
-    std::size_t max_kept_bytes_;
     PayloadWriter writer_;
     Tick tick_ = 0;
     bool updated_ = false;

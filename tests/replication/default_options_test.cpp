@@ -16,7 +16,6 @@ TEST(Options, OfAServerHaveTheDefaultsOfTheManual) {
     const ServerOptions options;
     EXPECT_EQ(options.sender.history_s, 0.6);
     EXPECT_EQ(options.sender.max_history_s, 4);
-    EXPECT_EQ(options.sender.max_kept_bytes, std::size_t{16} << 20);
     EXPECT_EQ(options.sender.heartbeat_s, 1);
     EXPECT_EQ(options.max_rewind_s, 0.4);
     EXPECT_EQ(options.messages.messages_per_s, 50);

@@ -148,67 +148,6 @@ TEST(Resume, AClientThatKeptItsWorldGetsADelta) {
     EXPECT_EQ(link.server.phase(id), Phase::disconnected);
 }
 
-// The client acknowledged versions that the history has forgotten long ago.
-TEST(Resume, AfterFiveSecondsTheChangesTakeFewerBytesThanTheWorld) {
-    Bay bay;
-    Link& link = bay.link;
-    std::vector<ecs::Entity> moving;
-    for (int i = 0; i < 200; ++i)
-        moving.push_back(link.world.spawn(Replicated{}, Position{0, 0, 3}, sim::Name{"Bartholomew"},
-                                          sim::Health{70, 3}, sim::Mood{}));
-    const auto move = [&](int ticks) {
-        for (int tick = 0; tick < ticks; ++tick) {
-            for (const ecs::Entity entity : moving)
-                link.world.patch<Position>(entity, [](Position& p) { p.x = p.x < 50 ? p.x + 0.25f : -50; });
-            link.step();
-        }
-    };
-    Link::Player& player = bay.add();
-    move(120);
-    ASSERT_EQ(player.client.phase(), Phase::playing);
-    const PlayerId id = bay.id;
-    link.is_cut = true;
-    move(300);
-    link.is_cut = false;
-    ASSERT_EQ(link.server.phase(id), Phase::away);
-    const auto before = link.server.peer_stats(id);
-    bay.connect(player);
-    link.run(30);
-    ASSERT_EQ(player.client.phase(), Phase::playing);
-    EXPECT_TRUE(link.is_equal(player));
-    const auto after = link.server.peer_stats(id);
-    EXPECT_EQ(after.full_records, before.full_records);
-    EXPECT_EQ(after.kept, 0u);
-    Link::Player& fresh = bay.add();
-    link.run(60);
-    ASSERT_EQ(fresh.client.phase(), Phase::playing);
-    const std::uint64_t resumed = after.state_bytes - before.state_bytes;
-    const std::uint64_t joined = link.server.peer_stats(bay.id).state_bytes;
-    EXPECT_LT(resumed * 4, joined) << resumed << " and " << joined << " bytes";
-    EXPECT_TRUE(link.server.sender().is_consistent());
-}
-
-TEST(Resume, ChangesWhileThePlayerIsAwayAreDeltas) {
-    ServerOptions options = short_timeouts();
-    options.sender.heartbeat_s = 5;  // nothing is under way when the connection is lost
-    Bay bay(options);
-    Link& link = bay.link;
-    const ecs::Entity entity = link.world.spawn(Replicated{}, Position{1, 2, 3});
-    Link::Player& player = bay.add();
-    link.run(60);
-    bay.cut();
-    ASSERT_EQ(link.server.phase(bay.id), Phase::away);
-    const auto before = link.server.peer_stats(bay.id);
-    for (int tick = 0; tick < 120; ++tick) {
-        link.world.set(entity, Position{static_cast<float>(tick % 50), 2, 3});
-        link.step();
-    }
-    bay.connect(player);
-    link.run(30);
-    EXPECT_TRUE(link.is_equal(player));
-    EXPECT_EQ(link.server.peer_stats(bay.id).full_records, before.full_records);
-}
-
 // Trap 47: the server does not know what the client got last.
 TEST(Resume, Trap47DeltasDecodeAfterAcksWereLostWithTheConnection) {
     Bay bay;

@@ -170,7 +170,6 @@ TEST(SenderPeers, KeepWhatTheyAcknowledgedOnANewConnection) {
     const SentPacket unanswered = pair.tick_and_encode();
     EXPECT_EQ(pair.receive(unanswered), Receiver::Verdict::accepted) << "the peer has it";
     pair.lose(unanswered);
-    pair.sender.suspend_peer(pair.peer);
     pair.world.set(entities[2], at(9));
     pair.tick();
     pair.sender.reconnect_peer(pair.peer);

@@ -109,7 +109,6 @@ TEST(Sender, ALostRecordIsNotReplacedWhileANewerOneIsInFlight) {
 TEST(Sender, Rule06ARecordWhoseBaselineIsForgottenIsFull) {
     SenderOptions options;
     options.history_s = 0.1;  // 6 ticks
-    options.max_kept_bytes = 0;
     Pair pair(options);
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();

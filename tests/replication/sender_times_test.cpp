@@ -36,7 +36,7 @@ TEST(SenderTimes, ABaselineLastsForTheHistoryAfterItWasReplaced) {
             for (const int gap : {ticks - 1, ticks, ticks + 1}) {
                 SCOPED_TRACE(testing::Message()
                              << tick_hz << " Hz, " << history_s << " s, " << gap << " ticks");
-                Pair pair({.tick_hz = tick_hz, .history_s = history_s, .max_kept_bytes = 0});
+                Pair pair({.tick_hz = tick_hz, .history_s = history_s});
                 const ecs::Entity entity = pair.spawn(at(1));
                 pair.exchange();
                 pair.world.set(entity, at(2));
@@ -57,8 +57,7 @@ TEST(SenderTimes, VersionsStayForAPathThatIsAtMostAsLongAsTheOptionAllows) {
         const int most = static_cast<int>(2 * tick_hz);
         for (const int round_trip : {most / 2, most - 4, most + 2}) {
             SCOPED_TRACE(testing::Message() << tick_hz << " Hz, " << round_trip << " ticks");
-            Pair pair({.tick_hz = tick_hz, .history_s = 0.2, .max_history_s = 2, .max_kept_bytes = 0},
-                      {.max_versions = 1'000});
+            Pair pair({.tick_hz = tick_hz, .history_s = 0.2, .max_history_s = 2}, {.max_versions = 1'000});
             const ecs::Entity entity = pair.spawn(at(1));
             std::deque<SentPacket> open;
             std::uint64_t before = 0;
@@ -78,7 +77,7 @@ TEST(SenderTimes, VersionsStayForAPathThatIsAtMostAsLongAsTheOptionAllows) {
 
 // Another peer always has a packet in flight, which is one tick old.
 TEST(SenderTimes, PacketsThatAreAnsweredSoonDoNotLengthenTheHistory) {
-    Pair pair({.max_kept_bytes = 0});
+    Pair pair;
     const ecs::Entity slow = pair.spawn(at(1)), busy = pair.spawn(at(1));
     const Sender::Peer other = pair.sender.add_peer();
     pair.exchange();

@@ -320,33 +320,6 @@ TEST_F(Shadows, CountStringsThatTheyCut) {
     EXPECT_EQ(shadow.misfits().cut, 1u) << "only what changed is quantised";
 }
 
-// Goal: for_each_forgotten() names exactly the entries of which the next update() drops versions.
-TEST_F(Shadows, NameTheEntriesOfWhichTheyWillForgetVersions) {
-    std::vector<ecs::Entity> entities;
-    for (int i = 0; i < 8; ++i) entities.push_back(world.spawn(Replicated{}, at(0)));
-    sim::Random random(1);
-    std::size_t named = 0;
-    Tick tick = 0xffffffc0;
-    shadow.update(tick);
-    for (int step = 1; step <= 200; ++step) {
-        tick += 1 + random.below(3);
-        std::vector<bool> is_named(shadow.index_count());
-        shadow.for_each_forgotten(shadow.next_horizon(tick),
-                                  [&](std::uint32_t index) { is_named[index] = true; });
-        std::vector<Tick> oldest;
-        for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
-            oldest.push_back(shadow[i].versions.oldest()->tick);
-        for (const ecs::Entity entity : entities)
-            if (random.chance(0.2)) world.set(entity, at(static_cast<float>(step % 20)));
-        shadow.update(tick);
-        for (std::uint32_t i = 0; i < shadow.index_count(); ++i) {
-            ASSERT_EQ(shadow[i].versions.oldest()->tick != oldest[i], is_named[i]) << step << ", entry " << i;
-            named += is_named[i];
-        }
-    }
-    EXPECT_GT(named, 100u);
-}
-
 TEST_F(Shadows, KnowTheirHistoryWhateverTheFirstTick) {
     for (const Tick first : {0u, 1u, 8u, 0x7ffffff0u, 0x80000005u, 0x90000000u, 0xfffffff0u}) {
         Shadow young(world, schema, 10);
