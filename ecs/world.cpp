@@ -359,7 +359,7 @@ void World::flush_commands() {
     --locks_;
     // An empty queue has no commands that use the ids of dead pairs.
     if (commands_.empty()) components_.pairs().release_dead();
-    if (kept_exception_ != nullptr) throw_kept();
+    if (kept_exception_ != nullptr && keepers_ == 0) throw_kept();
 }
 
 /// Throws what a hook threw, when nothing is deferred any more. If the stack is unwound already, the

@@ -391,6 +391,21 @@ public:
         World& world_;
     };
 
+    /// While a KeepThrown lives, operations go on as if no hook had thrown. When the last one ends, it throws
+    /// what the first hook threw, or a function given to call_guarded().
+    class [[nodiscard]] KeepThrown {
+    public:
+        explicit KeepThrown(World& world) : world_(world) { ++world_.keepers_; }
+        ~KeepThrown() noexcept(false) {
+            if (--world_.keepers_ == 0 && world_.kept_exception_ != nullptr) world_.throw_kept();
+        }
+        KeepThrown(const KeepThrown&) = delete;
+        KeepThrown& operator=(const KeepThrown&) = delete;
+
+    private:
+        World& world_;
+    };
+
     /// Number of operations that did nothing because the entity or the pair's target was dead or dying, an id
     /// was invalid, a value was missing, or a queued operation removes the value that patch() would write.
     /// Dead entities in a destroy_all() are not counted.
@@ -529,6 +544,7 @@ private:
     std::uint64_t tick_ = 1;
     std::vector<Entity> singletons_;  // by component id; null if there is none
     std::exception_ptr kept_exception_;
+    std::uint32_t keepers_ = 0;  // living KeepThrowns
 };
 
 }  // namespace shoal::ecs::all

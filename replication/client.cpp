@@ -1,6 +1,7 @@
 #include "client.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -39,7 +40,8 @@ ReceiverOptions with_hash_seed(const ClientOptions& options) {
 
 Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
                ClientListener* listener)
-    : schema_(schema),
+    : world_(world),
+      schema_(schema),
       listener_(listener),
       receiver_(world, schema, with_hash_seed(options)),
       presentation_(world, schema, receiver_),
@@ -161,6 +163,10 @@ std::vector<ecs::Entity> Client::mine() const {
 }
 
 void Client::update(net::Time now) {
+    const bool is_inside = is_running_ || actions_.is_acting();
+    assert(!is_inside && "a function of the game called update()");
+    if (is_inside) return;
+    const Running running(world_, is_running_);
     now_ = now;
     if (target_) start_connecting(now);
     endpoint_.update(now);
@@ -248,12 +254,14 @@ net::SendResult Client::send_typed(const net::Delivery& how) {
 }
 
 void Client::on_connected(net::PeerId) {
+    const Running running(world_, is_running_);
     actions_.forget_messages();
     if (ready_at_once_ && !is_resuming_) ready();
     if (listener_) listener_->on_join();
 }
 
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
+    const Running running(world_, is_running_);
     queue_.deliver_all();
     is_resuming_ = awaits_resumed_ = false;
     is_refused_ = is_seat_gone(reason);
@@ -276,6 +284,7 @@ void Client::end_for_size(net::Time now) {
 
 bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
+    const Running running(world_, is_running_);
     const Receiver::Verdict verdict = receiver_.receive(number, payload);
     if (verdict == Receiver::Verdict::malformed)
         endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
@@ -290,6 +299,7 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
 }
 
 void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
+    const Running running(world_, is_running_);
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed)) {
         if (!queue_.add(message.subspan(1), channel))
             endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);

@@ -15,6 +15,7 @@
 #include "message/message_queue.h"
 #include "message/typed_messages.h"
 #include "play/owned_writer.h"
+#include "play/running.h"
 #include "play/seat.h"
 #include "play/uplink.h"
 #include "predict/predictor.h"
@@ -93,7 +94,10 @@ public:
     const net::Client& endpoint() const { return endpoint_; }
 
     /// Applies received state to the world and sends what is due. Entities that have a component with a
-    /// Display are shown as of render_time(). Call it at least every 20 ms, outside of hooks and queries.
+    /// Display are shown as of render_time(). Call it at least every 20 ms, outside of hooks and queries. A
+    /// function of the game that the client calls must not call update(): a debug build stops the program,
+    /// otherwise the call has no effect. What such a function throws, if anything, may leave update() at its
+    /// end.
     void update(net::Time now);
 
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
@@ -115,7 +119,7 @@ public:
     /// the first message, and not in a handler.
     template <class T, std::invocable<const T&, const MessageInfo&> Fn>
     void on(Fn handler) {
-        typed_.set_handler<T>(std::move(handler));
+        typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(world_, std::move(handler)));
     }
     const MessageStats& message_stats() const { return typed_.stats(); }
     /// Sets what the player does now: a value of the schema's input type. Call it once per frame, before
@@ -289,8 +293,10 @@ private:
     bool holds_too_much() const;
     void end_for_size(net::Time now);
 
+    ecs::World& world_;
     const Schema& schema_;
     ClientListener* listener_;
+    bool is_running_ = false;  // see Running
     Receiver receiver_;
     Presentation presentation_;
     mutable ecs::Query<ecs::With<Mine>> mine_;

@@ -115,6 +115,10 @@ int ServerRunner::run(const std::function<bool()>& each_tick) {
 
 bool ServerRunner::frame(const std::function<bool()>& each_tick) {
     if (!error_.empty()) return false;
+    assert(!is_in_frame_ && "a function of the game called frame()");
+    if (is_in_frame_) return true;
+    const ecs::all::AtEnd ends{[&] { is_in_frame_ = false; }};
+    is_in_frame_ = true;
     const net::Time due = now();
     if (!next_tick_) next_tick_ = due;
     while (!is_stopped_ && *next_tick_ <= due) {
@@ -193,6 +197,10 @@ int ClientRunner::run(const std::function<bool()>& each_frame) {
 
 bool ClientRunner::frame() {
     if (!error_.empty()) return false;
+    assert(!is_in_frame_ && "a function of the game called frame()");
+    if (is_in_frame_) return true;
+    const ecs::all::AtEnd ends{[&] { is_in_frame_ = false; }};
+    is_in_frame_ = true;
     if (!std::exchange(has_started_, true)) {
         if (!ticket_file_.empty()) kept_ticket_ = read_bytes(ticket_file_);
         reconnect_->start(*servers_, kept_ticket_);

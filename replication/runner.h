@@ -76,7 +76,8 @@ public:
     int run(const std::function<bool()>& each_tick = nullptr);
     /// For a game with its own loop, in place of run(): receives datagrams and runs the ticks that are due,
     /// with each_tick() as in run(). Never waits. Call it at least every 20 ms, and leave() at the end.
-    /// Returns false if each_tick() did, after stop(), and if there is an error.
+    /// Returns false if each_tick() did, after stop(), and if there is an error. Functions of the game that
+    /// it calls must not call it: a debug build stops the program, otherwise the call has no effect.
     bool frame(const std::function<bool()>& each_tick = nullptr);
     /// Ends what frame() began, as run() does at its end. Takes up to 2.3 s.
     void leave();
@@ -90,6 +91,7 @@ private:
     std::string error_;
     std::unique_ptr<Server> server_;
     std::optional<net::Time> next_tick_;  // when the next tick is due
+    bool is_in_frame_ = false;
     std::atomic<bool> is_stopped_ = false;
 };
 
@@ -113,7 +115,7 @@ public:
     /// calls Client::update(). Waits only to look up the server's name again, if it does not answer when the
     /// connection was lost. Call it at least every 20 ms, before drawing, and leave() at the
     /// end. Returns false if there is an error(), and when the connection has ended for good: then
-    /// Client::failure() says why.
+    /// Client::failure() says why. As ServerRunner::frame(), not for functions that it calls.
     bool frame();
     /// Disconnects. Takes up to 1.3 s, so that the server gets the last messages and learns of it.
     void leave();
@@ -135,7 +137,7 @@ private:
     std::optional<net::Servers> servers_;
     std::unique_ptr<Client> client_;
     std::optional<Reconnect> reconnect_;
-    bool has_started_ = false;
+    bool has_started_ = false, is_in_frame_ = false;
     std::atomic<bool> is_stopped_ = false;
 };
 

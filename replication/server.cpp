@@ -8,6 +8,9 @@
 #include "message.h"
 
 namespace shoal::replication {
+
+using ecs::all::call_guarded;
+
 namespace {
 
 net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
@@ -31,17 +34,6 @@ std::uint32_t tick_us(double tick_hz) {
 }
 
 }  // namespace
-
-/// Says that the server may be calling a function of the game. Its destructor also runs if the function
-/// throws.
-struct Server::Run {
-    explicit Run(Server& server) : flag(server.is_running_), before(flag) { flag = true; }
-    ~Run() { flag = before; }
-    Run(const Run&) = delete;
-    Run& operator=(const Run&) = delete;
-    bool& flag;
-    const bool before;
-};
 
 Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
                ServerListener* listener)
@@ -86,7 +78,7 @@ bool Server::may_run() const {
 
 Tick Server::tick(net::Time now) {
     if (!may_run()) return current_tick();
-    const Run run(*this);
+    const Running running(world_, is_running_);
     now_ = now;
     host_.update(now);
     handle_deferred();
@@ -113,7 +105,8 @@ void Server::step(net::Time now) {
         });
     }
     const Step::Context context{queries_, references_, welcome_.random_seed, false};
-    if (on_step_) on_step_(Step(next_tick_, static_cast<float>(welcome_.tick_us) * 1e-6f, true, context));
+    const float seconds = static_cast<float>(welcome_.tick_us) * 1e-6f;
+    if (on_step_) call_guarded(world_, [&] { on_step_(Step(next_tick_, seconds, true, context)); });
     predicted_.round_changes(to_round_, sender_.shadow().tag());
 }
 
@@ -125,7 +118,7 @@ void Server::report_too_large() {
 
 void Server::poll(net::Time now) {
     if (!may_run()) return;
-    const Run run(*this);
+    const Running running(world_, is_running_);
     now_ = now;
     host_.update(now);
     handle_deferred();
@@ -283,6 +276,7 @@ net::SendResult Server::send_message(net::PeerId peer, net::Delivery how,
 void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) {
     const Player* const player = players_.find(peer);
     if (!player) return;
+    const Running running(world_, is_running_);
     if (player->seat.phase() == Phase::away) return leave(peer, net::DisconnectReason::kicked, text);
     host_.disconnect(player->connection, net::DisconnectReason::kicked, text, now);
 }
@@ -293,7 +287,7 @@ Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
 }
 
 void Server::on_connected(net::PeerId peer) {
-    const Run run(*this);
+    const Running running(world_, is_running_);
     const Arrival& arrival = arrivals_[peer.index()];
     if (arrival.resumption) return take_back(peer);
     if (players_.find(peer))  // of 65,535 later connections with this index, one gets the same id
@@ -313,7 +307,7 @@ void Server::on_connected(net::PeerId peer) {
 }
 
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
-    const Run run(*this);
+    const Running running(world_, is_running_);
     Player* const player = players_.find_connected(peer);
     if (!player) return;
     players_.disconnect(*player);
@@ -386,7 +380,7 @@ void Server::leave(PlayerId id, net::DisconnectReason reason, std::string_view t
     Player& player = *players_.find(id);
     const ecs::Entity its_player = player.seat.player();
     player.seat.leave();  // the handler may call disconnect()
-    if (leave_ && player.seat.has_joined()) leave_(id);
+    if (leave_ && player.seat.has_joined()) call_guarded(world_, [&] { leave_(id); });
     std::vector<ecs::Entity> owned, predicted;
     sender_.for_each_owned(player.peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     sender_.for_each_predicted(player.peer, [&](ecs::Entity entity) { predicted.push_back(entity); });
@@ -400,7 +394,7 @@ void Server::leave(PlayerId id, net::DisconnectReason reason, std::string_view t
         if (world_.is_alive(entity)) mark<Mine>(entity, false);
     for (const ecs::Entity entity : predicted)
         if (world_.is_alive(entity)) mark<ToPredict>(entity, sender_.has_predictors(entity));
-    if (listener_) listener_->on_leave(id, reason, text);
+    if (listener_) call_guarded(world_, [&] { listener_->on_leave(id, reason, text); });
     if (join_options_.destroys_player && world_.is_alive(its_player)) world_.destroy(its_player);
 }
 
@@ -451,7 +445,8 @@ void Server::advance_join(Player& player) {
 /// The handler may disconnect the player.
 void Server::finish_join(PlayerId player) {
     actions_.add_player(player, players_.find(player)->peer);  // the handler may do actions of the server
-    const ecs::Entity entity = join_ ? join_(player) : ecs::Entity{};
+    ecs::Entity entity;
+    if (join_) call_guarded(world_, [&] { entity = join_(player); });
     if (players_.find(player)) {
         assert((!world_.is_alive(entity) || world_.has<StableKey>(entity) ||
                 world_.has(entity, sender_.shadow().tag())) &&
@@ -522,7 +517,7 @@ void Server::disconnect_player(net::PeerId player, std::string_view why) {
 }
 
 void Server::on_message(net::PeerId connection, net::Channel channel, std::span<const std::byte> message) {
-    const Run run(*this);
+    const Running running(world_, is_running_);
     Player* const player = players_.find_connected(connection);
     if (!player) return;
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::game)) {
@@ -612,7 +607,7 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
-    const Run run(*this);
+    const Running running(world_, is_running_);
     const Player* player = players_.find_connected(peer);
     if (player && inputs_) inputs_->note_received(player->id, host_.stats(peer).packets_received);
     if (!player || !uplink_.read(player->id, number, payload, now)) {

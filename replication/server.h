@@ -15,6 +15,7 @@
 #include "message/typed_messages.h"
 #include "play/owned_reader.h"
 #include "play/players.h"
+#include "play/running.h"
 #include "play/uplink.h"
 #include "predict/predicted_values.h"
 #include "predict/server_inputs.h"
@@ -154,13 +155,15 @@ public:
     /// null. Set the handler before the first message, and not in a handler.
     template <class T, std::invocable<PlayerId, const T&> Fn>
     void on(Fn handler) {
-        typed_.set_handler<T>(
-            [fn = std::move(handler)](const T& message, const MessageInfo& info) { fn(info.from, message); });
+        typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(
+            world_, [fn = std::move(handler)](const T& message, const MessageInfo& info) {
+                fn(info.from, message);
+            }));
     }
     /// The same with the arguments of Client::on().
     template <class T, std::invocable<const T&, const MessageInfo&> Fn>
     void on(Fn handler) {
-        typed_.set_handler<T>(std::move(handler));
+        typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(world_, std::move(handler)));
     }
     /// Sets the function that is called once each time a reason for a warning begins.
     void on_warning(std::function<void(PlayerId, Warning)> handler) { warn_ = std::move(handler); }
@@ -325,7 +328,6 @@ private:
         std::optional<Resumption> resumption;
     };
 
-    struct Run;
     /// The references in messages of one player.
     class References final : public EntityMap {
     public:
@@ -407,7 +409,7 @@ private:
     net::Entropy entropy_;  // of tickets; before host_, which takes the seed
     net::Host host_;
     Tick next_tick_;
-    bool is_running_ = false;  // see Run
+    bool is_running_ = false;  // see Running
     net::Time now_{0};         // argument of the last tick(), poll() or resend()
     Players players_;
     std::vector<Arrival> arrivals_;  // by PeerId::index()

@@ -160,16 +160,22 @@ ActionOps action_ops() {
 }
 
 /// Runs the mutation of an action after actions.begin(), ends the action, and returns the result of
-/// mutate(). `actions`: a ClientActions or ServerActions.
+/// mutate(). If the mutation throws, abandons the action. `actions`: a ClientActions or ServerActions.
 template <class Actions, class T>
 auto finish_act(Actions& actions, const T& action) {
+    [[maybe_unused]] bool has_run = !HasMutation<T>;
+    const ecs::all::AtEnd check{[&] {
+        if (!has_run) actions.abandon();
+    }};
     if constexpr (!HasMutation<T>) {
         actions.end(&action);
     } else if constexpr (std::is_void_v<decltype(action.mutate(actions.act()))>) {
         action.mutate(actions.act());
+        has_run = true;
         actions.end(&action);
     } else {
         auto result = action.mutate(actions.act());
+        has_run = true;
         actions.end(&action);
         return result;
     }

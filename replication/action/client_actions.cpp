@@ -7,6 +7,9 @@
 #include "../message.h"
 
 namespace shoal::replication {
+
+using ecs::all::call_guarded;
+
 namespace {
 
 // Most entities in answered_. They are kept because the full record of a pending entity, or the message
@@ -95,9 +98,27 @@ void ClientActions::start(std::size_t number) {
 }
 
 void ClientActions::end(const void* action) {
+    const ecs::World::KeepThrown keep(world_);
+    ActionRecord record;
+    const std::size_t number = type_;  // the hooks and handlers of the game may do other actions
+    if (const std::string why = take(record); !why.empty()) return tell_rejected(record, why);
+    queue_.add(stream_of(type(number)), std::move(record));
+    stats_.done += 1;
+    fire(number, action, {player_, {}, true, next_tick_});
+}
+
+void ClientActions::abandon() {
+    const ecs::World::KeepThrown keep(world_);
+    ActionRecord record;
+    act_->fail("the mutation threw an exception");
+    take(record);
+}
+
+/// Ends the running action. Returns why it failed: then it is undone.
+std::string ClientActions::take(ActionRecord& record) {
     const ActionStream stream = stream_of(type(type_));
     const Overlay::Key key{stream, queue_.next(stream)};
-    ActionRecord record{static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_, {}, messages_};
+    record = {static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_, {}, messages_};
     if (seen_) record.lag = seen_->lag(next_tick_);
     note_changes(key, record);
     changes_->clear();
@@ -110,16 +131,15 @@ void ClientActions::end(const void* action) {
         why = "an independent action cannot create entities";
     changes_.reset();
     act_.reset();
-    // The hooks and handlers of the game that run from here on may do other actions.
+    // The hooks of the game that run from here on may do other actions.
     const std::vector<ecs::Entity> created = std::exchange(created_, {});
-    const std::size_t number = type_;
+    const ecs::all::AtEnd resume{[&] { pause_.reset(); }};
     if (!why.empty()) {
         overlay_.undo(key);
         for (std::size_t i = created.size(); i-- > 0;)
             if (world_.is_alive(created[i])) world_.destroy(created[i]);
-        pause_.reset();
         stats_.rejected += 1;
-        return tell_rejected(record, why);
+        return why;
     }
     record.created = static_cast<std::uint32_t>(created.size());
     if (record.created > 0) record.first_pending = next_pending_;
@@ -131,10 +151,7 @@ void ClientActions::end(const void* action) {
         receiver_.expect(next_pending_, entity, held);
         next_pending_ = pending_after(next_pending_);
     }
-    pause_.reset();
-    queue_.add(stream, std::move(record));
-    stats_.done += 1;
-    fire(number, action, {player_, {}, true, next_tick_});
+    return {};
 }
 
 /// Removes the components of the schema from an entity that a mutation destroyed, except those that the
@@ -180,8 +197,10 @@ void ClientActions::run_waiting() {
         StructValue value(type(one.type));
         codec_.restore(type(one.type), one.words, value.get());
         if (!begin(one.type, value.get())) continue;
-        if (type(one.type).ops.mutate) type(one.type).ops.mutate(value.get(), *act_);
-        end(value.get());
+        const auto mutate = type(one.type).ops.mutate;
+        bool has_run = !mutate;
+        if (mutate) call_guarded(world_, [&] { mutate(value.get(), *act_), has_run = true; });
+        has_run ? end(value.get()) : abandon();
     }
 }
 
@@ -194,10 +213,9 @@ void ClientActions::receive(std::span<const std::byte> message) {
 }
 
 bool ClientActions::take_answers() {
-    for (const std::vector<std::byte>& answer : answers_)
-        if (!use_results(answer) && !use_gone(answer)) is_broken_ = true;
-    answers_.clear();
     answer_bytes_ = 0;
+    for (const std::vector<std::byte>& answer : std::exchange(answers_, {}))  // handlers may receive more
+        if (!use_results(answer) && !use_gone(answer)) is_broken_ = true;
     return !is_broken_;
 }
 
@@ -297,11 +315,13 @@ void ClientActions::tell_rejected(const ActionRecord& record, std::string_view w
     if (types_[record.type].reject_handlers.empty()) return;
     StructValue value(type(record.type));
     codec_.restore(type(record.type), record.words, value.get());
-    for (const RejectHandler& handler : types_[record.type].reject_handlers) handler(value.get(), why);
+    for (const RejectHandler& handler : types_[record.type].reject_handlers)
+        call_guarded(world_, [&] { handler(value.get(), why); });
 }
 
 void ClientActions::fire(std::size_t number, const void* action, const Call& call) {
-    for (const Handler& handler : types_[number].handlers) handler(action, call);
+    for (const Handler& handler : types_[number].handlers)
+        call_guarded(world_, [&] { handler(action, call); });
 }
 
 std::string ClientActions::why_not(std::size_t number, const void* action) const {

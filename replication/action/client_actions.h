@@ -72,6 +72,10 @@ public:
     Act& act() { return *act_; }
     /// Ends an action, after its mutation has run: sends it to the server, or undoes it if it failed.
     void end(const void* action);
+    /// In place of end(), if the mutation threw: undoes what it changed, and tells nobody.
+    void abandon();
+    /// Returns whether a mutation is running.
+    bool is_acting() const { return act_.has_value(); }
 
     /// Keeps an answer of the server, until take_answers() uses it. Ignores other messages.
     void receive(std::span<const std::byte> message);
@@ -158,6 +162,7 @@ private:
     void undo_pending();
     void destroy_unless_replica(ecs::Entity entity);
     void remove_components(ecs::Entity entity);
+    std::string take(ActionRecord& record);
     void note_changes(Overlay::Key key, ActionRecord& record, bool is_destroyed = false);
     bool accept(const ActionResult& result, Tick tick);
     bool reject(const ActionResult& result);

@@ -5,6 +5,9 @@
 #include <cmath>
 
 namespace shoal::replication {
+
+using ecs::all::call_guarded;
+
 namespace {
 
 constexpr std::size_t kMostSpawned = 256;
@@ -91,7 +94,6 @@ void ServerActions::commit_section(net::PeerId id, net::Time) {
 void ServerActions::run(Tick tick) {
     tick_ = tick;
     is_running_ = true;
-    act_.reset();  // still set if a mutation has thrown
     run_waiting();
     for (std::size_t i = 0; i < players_.size(); ++i) {
         if (!players_[i]) continue;
@@ -166,13 +168,18 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
     if (sight_) sight_->look(player.id, record.tick, record.lag, tick_);
     start(record.type, &player, late_ticks);
     const ecs::Entity entity = act_->player;
-    std::string why = what.ops.validate ? what.ops.validate(value.get(), *act_) : std::string();
-    ActionEvent event = event_of(player.id, entity);
-    codec_.quantise(what, value.get(), event.words);
-    if (why.empty() && what.ops.mutate) {
-        what.ops.mutate(value.get(), *act_);
-        why = act_->why_not();
-    }
+    ActionEvent event;
+    std::string why = "the server could not do it";  // if a function of the game throws
+    call_guarded(world_, [&] {
+        std::string refusal = what.ops.validate ? what.ops.validate(value.get(), *act_) : std::string();
+        event = event_of(player.id, entity);
+        codec_.quantise(what, value.get(), event.words);
+        if (refusal.empty() && what.ops.mutate) {
+            what.ops.mutate(value.get(), *act_);
+            refusal = act_->why_not();
+        }
+        why = std::move(refusal);
+    });
     act_.reset();
     // The functions of the game that are called from here on may do actions of the server, which use act_
     // and created_.
@@ -256,7 +263,7 @@ bool ServerActions::replicates(ecs::Entity entity) const {
 void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity entity) {
     const auto living = [&] { return world_.is_alive(entity) ? entity : ecs::Entity{}; };
     for (const Handler& handler : handlers_[event.type])
-        handler(action, {living(), event.who, false, event.tick});
+        call_guarded(world_, [&] { handler(action, {living(), event.who, false, event.tick}); });
     const std::vector<std::byte> message = write_event(schema_, event);
     for (const auto& player : players_) {
         if (!player || player->id == event.who || player->has_left || player->is_away) continue;
@@ -269,7 +276,7 @@ void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity enti
 }
 
 void ServerActions::report(const ActionReport& report) const {
-    for (const Observer& observer : observers_) observer(report);
+    for (const Observer& observer : observers_) call_guarded(world_, [&] { observer(report); });
 }
 
 // The server's own actions
@@ -296,12 +303,16 @@ void ServerActions::run_waiting() {
     std::vector<Waiting> all;
     all.swap(waiting_);
     actor_ = nullptr;
-    for (const Waiting& one : all) {
-        StructValue value(type(one.type));
-        codec_.restore(type(one.type), one.words, value.get());
-        if (!begin(one.type, value.get(), tick_)) continue;
-        if (type(one.type).ops.mutate) type(one.type).ops.mutate(value.get(), *act_);
-        end(value.get());
+    for (Waiting& one : all) {
+        const SchemaStruct& what = type(one.type);
+        StructValue value(what);
+        codec_.restore(what, one.words, value.get());
+        words_ = std::move(one.words);
+        start(one.type, nullptr, 0);
+        bool has_run = !what.ops.mutate;
+        if (what.ops.mutate)
+            call_guarded(world_, [&] { what.ops.mutate(value.get(), *act_), has_run = true; });
+        has_run ? static_cast<void>(end(value.get())) : abandon();
     }
 }
 

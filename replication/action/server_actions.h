@@ -129,6 +129,8 @@ public:
     /// and sends an event to all players. If the mutation failed, only tells the observers, and returns
     /// false.
     bool end(const void* action);
+    /// In place of end(), if the mutation threw: what it changed stays, and nobody is told.
+    void abandon() { act_.reset(); }
 
     /// Returns whether these actions have run, or never will.
     bool has_run(net::PeerId player, const EarlierActions& actions) const {

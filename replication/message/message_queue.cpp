@@ -72,22 +72,6 @@ void MessageQueue::deliver_all() {
     deliver_until(std::nullopt, std::nullopt);
 }
 
-/// Its destructor leaves the queue in order also if a handler throws.
-struct MessageQueue::Round {
-    explicit Round(MessageQueue& of) : queue(of) { queue.is_delivering_ = true; }
-    ~Round() {
-        const auto begin = queue.waiting_.begin();
-        queue.waiting_.erase(begin + static_cast<std::ptrdiff_t>(kept),
-                             begin + static_cast<std::ptrdiff_t>(next));
-        queue.is_delivering_ = false;
-    }
-    Round(const Round&) = delete;
-    Round& operator=(const Round&) = delete;
-
-    MessageQueue& queue;
-    std::size_t next = 0, kept = 0;  // indices: the next message, and the number of those before it that stay
-};
-
 /// If `now` is empty, delivers all messages, also those that wait.
 void MessageQueue::deliver_until(std::optional<net::Time> now, std::optional<Tick> render_tick) {
     if (is_delivering_) {
@@ -95,25 +79,26 @@ void MessageQueue::deliver_until(std::optional<net::Time> now, std::optional<Tic
         return;
     }
     must_deliver_all_ = false;
-    {
-        Round round(*this);
-        std::bitset<256> blocked;
-        while (round.next < waiting_.size()) {
-            Waiting waiting = std::move(waiting_[round.next++]);
-            const bool is_late = lacks_entity(waiting) || lacks_state(waiting);
-            if (now && !waiting.since) waiting.since = now;
-            const bool is_over = !now || *now - *waiting.since >= kLongestWait;
-            const bool is_behind = now && is_ordered(waiting) && blocked[waiting.stream];
-            if (is_behind || (!is_over && (is_late || is_early(waiting, render_tick)))) {
-                if (is_ordered(waiting)) blocked.set(waiting.stream);
-                waiting_[round.kept++] = std::move(waiting);
-                continue;
-            }
-            words_ -= waiting.message.words.size();
-            deliver(waiting, is_late);
-            recycle(waiting);
+    is_delivering_ = true;
+    std::size_t next = 0, kept = 0;  // the next message, and the number of those before it that stay
+    std::bitset<256> blocked;
+    while (next < waiting_.size()) {
+        Waiting waiting = std::move(waiting_[next++]);
+        const bool is_late = lacks_entity(waiting) || lacks_state(waiting);
+        if (now && !waiting.since) waiting.since = now;
+        const bool is_over = !now || *now - *waiting.since >= kLongestWait;
+        const bool is_behind = now && is_ordered(waiting) && blocked[waiting.stream];
+        if (is_behind || (!is_over && (is_late || is_early(waiting, render_tick)))) {
+            if (is_ordered(waiting)) blocked.set(waiting.stream);
+            waiting_[kept++] = std::move(waiting);
+            continue;
         }
+        words_ -= waiting.message.words.size();
+        deliver(waiting, is_late);
+        recycle(waiting);
     }
+    waiting_.resize(kept);
+    is_delivering_ = false;
     if (must_deliver_all_) deliver_until(std::nullopt, std::nullopt);
 }
 
@@ -140,7 +125,8 @@ template <class Visit>
 void MessageQueue::for_each_named(const Waiting& waiting, Visit&& visit) const {
     if (waiting.is_event && waiting.event.player != 0) visit(waiting.event.player);
     const ComponentLayout& layout = type_of(waiting).layout;
-    if (!layout.has_references()) return;
+    // There are no words while the handler of the message runs: they were moved.
+    if (!layout.has_references() || waiting.message.words.empty()) return;
     const std::uint32_t* const words = waiting.message.words.data();
     layout.for_each_reference(words, words + layout.lanes().size(), visit);
 }

@@ -33,8 +33,8 @@ public:
 
     /// Delivers in the order of arrival, except what waits for an entity, for the state of its tick, or for
     /// what is earlier in its stream. An event of an action waits until `render_tick`, if there is one,
-    /// reaches its tick. Nothing waits longer than kLongestWait. Handlers may change the world, and may
-    /// throw. If a handler calls deliver(), this has no effect.
+    /// reaches its tick. Nothing waits longer than kLongestWait. Handlers may change the world. If a
+    /// handler calls deliver(), this has no effect.
     void deliver(net::Time now, std::optional<Tick> render_tick = {});
     /// Delivers everything. If a handler calls this, it happens after the running call.
     void deliver_all();
@@ -57,9 +57,6 @@ private:
         std::uint8_t stream = 0;
         std::optional<net::Time> since;  // the first deliver() that could have delivered it
     };
-    /// One call of deliver() or deliver_all().
-    struct Round;
-
     Waiting take_spare();
     void push(Waiting waiting);
     const SchemaStruct& type_of(const Waiting& waiting) const;

@@ -144,7 +144,8 @@ void OwnedReader::judge(Player& player, const SentValue& sent) {
         void* const value = values_[sent.component]->get();
         codec_.restore(component, sent.words, value);
         const PlayerId player_id = player.id;
-        const std::string why = checks_[sent.component](player_id, entity, value);
+        std::string why = "the server could not check it";  // if the check throws
+        ecs::all::call_guarded(world_, [&] { why = checks_[sent.component](player_id, entity, value); });
         Player* const still = find(player_id);  // the check may disconnect the player
         if (!still) return;
         if (!why.empty()) return refuse(*still, sent, why);

@@ -327,7 +327,9 @@ void Predictor::run(Tick tick, bool is_new) {
             write_input(member.entity, input);
     const float seconds = std::chrono::duration<float>(tick_).count();
     const Step::Context context{queries_, map_, seed_, true};
-    const auto step = [&](bool is_first) { on_step_(Step(tick, seconds, is_first, context)); };
+    const auto step = [&](bool is_first) {
+        ecs::all::call_guarded(world_, [&] { on_step_(Step(tick, seconds, is_first, context)); });
+    };
     if (is_new && check_ && check_->is_due(tick)) {
         check_->run(tick, step);
     } else {

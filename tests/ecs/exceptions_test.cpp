@@ -281,6 +281,11 @@ TEST(Exceptions, TheFirstOfSeveralHooksThatThrowIsThrownWhenAllWereCalled) {
               1);
     EXPECT_FALSE(world.is_alive(entity));
     EXPECT_EQ(thrown_by([&] {
+                  const World::KeepThrown keep(world), inner(world);
+                  EXPECT_EQ(thrown_by([&] { world.destroy(world.spawn(Health{})); }), 0);
+              }),
+              1);
+    EXPECT_EQ(thrown_by([&] {
                   const World::Deferral deferral(world);
                   world.spawn(Health{});
                   throw Thrown{99};  // goes on, instead of what the hooks throw

@@ -162,6 +162,58 @@ TEST(CalledFromInside, AnActionOfTheServerWaitsForItsNextTick) {
     }
 }
 
+TEST(CalledFromInside, AnActionThatWaitsStillNamesATargetThatDies) {
+    Bay bay;
+    ecs::Entity heard;
+    bay.first.client.on<Kill>([&](const Kill& it, const Call&) { heard = it.target; });
+    const ecs::Entity seen = bay.replica(bay.first, bay.rock);
+    ecs::Query<const Flag> flags(bay.world);
+    flags.each([&](ecs::Entity entity, const Flag&) {
+        if (entity == bay.rock) bay.server.act(Kill{entity});
+    });
+    bay.world.destroy(bay.rock);
+    bay.run(20);
+    EXPECT_EQ(heard, seen);
+    EXPECT_FALSE(bay.first.world.is_alive(seen));
+}
+
+#ifdef NDEBUG  // otherwise the program stops
+TEST(CalledFromInside, UpdateAndTickHaveNoEffectInsideOfHandlers) {
+    Bay bay;
+    int calls = 0;
+    const auto run_client = [&] {
+        calls += 1;
+        bay.network.receive_all(bay.first.at, bay.first.client.endpoint(), bay.now);
+        bay.first.client.update(bay.now);
+    };
+    const auto run_server = [&] {
+        calls += 1;
+        const Tick tick = bay.server.current_tick();
+        EXPECT_EQ(bay.server.tick(bay.now), tick);
+    };
+    bay.first.client.on<Long>([&](const Long&, const Call&) { run_client(); });
+    bay.first.client.on<Kill>([&](const Kill&, const Call&) { run_client(); });
+    bay.first.client.on_rejected<Kill>([&](const Kill&, std::string_view) { run_client(); });
+    bay.first.client.on_refused<Flag>([&](ecs::Entity, std::string_view) { run_client(); });
+    const ecs::Hook hook =
+        bay.first.world.on_change<Hull>([&](ecs::World&, ecs::Entity, const Hull&) { run_client(); });
+    bay.server.check<Flag>([&](PlayerId, ecs::Entity, const Flag&) { return run_server(), "no"; });
+    bay.server.on<Kill>([&](const Kill&, const Call&) { run_server(); });
+    bay.server.on_action([&](const ActionReport&) { run_server(); });
+    Long::inside = [&] { run_client(); };
+    for (int i = 0; i < 20; ++i) {
+        bay.first.client.act(Kill{bay.replica(bay.first, bay.rock)});
+        bay.first.client.act(Long{1, 2, 3});
+        bay.first.world.set(bay.me, Flag{std::to_string(i)});
+        bay.world.set(bay.rock, Hull{i});
+        bay.run(2);
+    }
+    EXPECT_GE(calls, 100);
+    EXPECT_TRUE(bay.first.client.receiver().is_consistent());
+    EXPECT_EQ(bay.first.client.phase(), Phase::playing) << bay.first.client.failure();
+}
+#endif
+
 TEST(CalledFromInside, OnLeaveMayActWhileAMutationDisconnects) {
     Bay bay;
     bay.server.on_leave([&](PlayerId) { bay.server.act(Long{4, 5, 6}); });

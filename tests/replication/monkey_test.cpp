@@ -14,6 +14,7 @@
 #include "ecs/query.h"
 #include "replication/world_hash.h"
 #include "tests/replication/support/play.h"
+#include "tests/sim/seeds.h"
 
 namespace shoal::replication::monkey_test {
 namespace {
@@ -398,9 +399,10 @@ void Cage::set_up(GuestMonkey& monkey) {
 }
 
 TEST(CalledFromInside, AMonkeyThatCallsEverythingFromEverywhere) {
-    for (std::uint32_t seed = 1; seed <= 100 && !testing::Test::HasFailure(); ++seed) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed);
-        Cage cage(seed);
+    for (const std::uint64_t seed : sim::kind_seeds(100)) {
+        if (testing::Test::HasFailure()) break;
+        SCOPED_TRACE(testing::Message() << "SHOAL_KIND_SEEDS=" << seed << ":1");
+        Cage cage(static_cast<std::uint32_t>(seed));
         cage.run(40);
         cage.expect_calm();
     }
