@@ -13,14 +13,16 @@ namespace shoal::net {
 class Lottery {
 public:
     static constexpr Duration kSlice = std::chrono::milliseconds(100);
-    static constexpr std::int64_t kSavedSlices = 3;
+    static constexpr int kSavedSlices = 3;
 
-    /// Returns whether this one wins. In each kSlice, `most` win on average; after slices without draws, up
-    /// to kSavedSlices times as many in one slice. If draws become more frequent, more may win in one slice.
-    /// `random`: an unpredictable number.
+    /// Returns whether this one wins. In each kSlice, `most` win on average; after slices with fewer draws,
+    /// up to kSavedSlices times as many in one slice. If draws become more frequent, more may win in one
+    /// slice. `random`: an unpredictable number.
     bool draw(double most, std::uint64_t random, Time now) {
         if (now - slice_ >= kSlice) {
-            allowed_ = most * double((std::min<std::int64_t>)((now - slice_) / kSlice, kSavedSlices));
+            const double left = (std::max)(allowed_ - draws_, 0.0),
+                         earned = most * double((now - slice_) / kSlice);
+            allowed_ = (std::min)(left + earned, most * kSavedSlices);
             draws_before_ = std::exchange(draws_, 0);
             slice_ = now;
         }
