@@ -2,6 +2,7 @@
 // Records which packets arrived, in order to drop duplicates, and which of them were accepted, in order to
 // acknowledge them.
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 
@@ -14,28 +15,52 @@ namespace shoal::net {
 /// arrived and the 64 before it. Duplicates are detected, and packets acknowledged, only in the window. A
 /// packet with a lower number is stale. No ack can name it any more, and the sender will declare it lost.
 /// So it is dropped.
+///
+/// Anyone who sees the packets can send fast copies of a few, which overtake the packets before them. So that
+/// these do not become stale, the newest number rises by credit, at most 64: a skipped number takes one, a
+/// packet gives one, and a packet newer than all others four, because skipped packets may be lost. A packet
+/// without enough credit is early, and is dropped, unless it is the third of three consecutive ones, or
+/// nothing else arrived for kGap.
 class AckWindow {
 public:
+    static constexpr Duration kGap = std::chrono::milliseconds(100);
+
     /// `first`: the other side's first packet number, >= 1. Lower numbers count as arrived and accepted.
     explicit AckWindow(std::uint64_t first) : first_(first), arrived_{first - 1}, accepted_{first - 1} {
         assert(first >= 1);
     }
 
-    enum class State : std::uint8_t { fresh, duplicate, stale };
-    State state(std::uint64_t number) const {
-        if (number > arrived_.newest) return State::fresh;
+    enum class State : std::uint8_t { fresh, duplicate, stale, early };
+    /// The state of a packet that arrives at `now`.
+    State state(std::uint64_t number, Time now) const {
+        if (number > arrived_.newest) {
+            const bool is_third = early_count_ >= 2 && number == early_ + 1;
+            const bool is_free = number - arrived_.newest <= credit_ + 1 || now - arrived_at_ >= kGap;
+            return is_free || is_third ? State::fresh : State::early;
+        }
         if (arrived_.newest - number > 64) return State::stale;
         return arrived_.contains(number) ? State::duplicate : State::fresh;
     }
-    /// Marks a packet as arrived. Requires state(number) == fresh. Only accept() adds the packet to the acks.
-    void arrive(std::uint64_t number) {
-        assert(state(number) == State::fresh);
+    /// Marks a fresh packet as arrived. Only accept() adds the packet to the acks.
+    void arrive(std::uint64_t number, Time now) {
+        assert(state(number, now) == State::fresh);
+        const bool is_newest = number > arrived_.newest;
+        const std::uint64_t skipped = is_newest ? number - arrived_.newest - 1 : 0;
+        credit_ =
+            skipped > credit_ ? 64 : (std::min<std::uint64_t>)(credit_ - skipped + (is_newest ? 4 : 1), 64);
         arrived_.insert(number);
+        arrived_at_ = now;
+        early_count_ = 0;
+    }
+    /// Notes that an early packet was dropped.
+    void drop_early(std::uint64_t number) {
+        early_count_ = number == early_ + 1 ? early_count_ + 1 : 1;
+        early_ = number;
     }
     /// Marks a packet as accepted. It must have arrived, at `now`, and must not be stale. Call it at most
     /// once per packet.
     void accept(std::uint64_t number, Time now) {
-        assert(state(number) == State::duplicate);
+        assert(state(number, now) == State::duplicate);
         accepted_.insert(number);
         if (accepted_.newest == number) newest_accepted_at_ = now;
     }
@@ -75,6 +100,10 @@ private:
 
     std::uint64_t first_;
     Window arrived_, accepted_;
+    std::uint64_t credit_ = 64;   // how many numbers may be skipped now
+    std::uint64_t early_ = 0;     // number of the last early packet
+    int early_count_ = 0;         // consecutive early packets since a fresh one
+    Time arrived_at_{0};          // when the last fresh packet arrived
     Time newest_accepted_at_{0};  // when the newest accepted packet arrived
 };
 

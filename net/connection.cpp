@@ -101,8 +101,12 @@ Connection::Arrival Connection::open(std::span<const std::byte> datagram, Packet
         return drop(Drop::bad_tag);
     }
     const std::span<const std::byte> clear = copy.first(copy.size() - cipher_.tag_bytes());
-    const AckWindow::State state = received_.state(packet.number);
+    const AckWindow::State state = received_.state(packet.number, now);
     if (state == AckWindow::State::stale) return drop(Drop::stale);
+    if (state == AckWindow::State::early) {
+        received_.drop_early(packet.number);
+        return drop(Drop::early);
+    }
     if (state == AckWindow::State::duplicate) {
         stats_.drops[Drop::duplicate] += 1;
         packet.kind = envelope->kind;
@@ -128,7 +132,7 @@ void Connection::restart(Time now) {
 void Connection::apply(const Packet& packet, Time now) {
     assert(is_open_);
     is_order_broken_ |= packet.number != received_.newest_arrived() + 1;
-    received_.arrive(packet.number);
+    received_.arrive(packet.number, now);
     stats_.packets_received += 1;
     stats_.bytes_received += packet.datagram.size() + cipher_.tag_bytes();
     stats_.silence = Duration(0);

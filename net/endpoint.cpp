@@ -40,6 +40,7 @@ constexpr std::string_view kDrops[] = {
     "bad tag",
     "duplicate",
     "stale",
+    "early",
     "closed",
     "malformed",
     "bad reset",

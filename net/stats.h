@@ -25,6 +25,7 @@ enum class Drop : std::uint8_t {
     bad_tag,             // forged, damaged or sealed with another key; or its number is far from the newest
     duplicate,           // packet number seen before
     stale,               // packet number more than 64 below the newest: too old to be acknowledged
+    early,               // overtook too many packets, or followed a large gap: see AckWindow
     closed,              // for a closed connection, or the host is shut down
     malformed,           // authentic but malformed: ends the connection
     bad_reset,           // client: a reset that is forged, or of another connection or address

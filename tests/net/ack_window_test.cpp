@@ -21,35 +21,57 @@ TEST(AckWindow, MatchesSetModel) {
             std::set<std::uint64_t> arrived, accepted;
             std::map<std::uint64_t, Time> accepted_at;
             std::uint64_t head = first;
+            std::int64_t credit = 64;
+            std::vector<std::uint64_t> early;  // since a packet arrived
+            Time now(0), arrived_at(0);
             for (int step = 0; step < 3000; ++step) {
+                now += random() % 20 == 0 ? AckWindow::kGap : Duration(step % 3);
                 head += random() % 50 == 0 ? random() % 200 : random() % 3;
+                const std::uint64_t next = early.empty() ? 0 : early.back() + 1;
                 const std::uint64_t number =
-                    std::max(first, head - std::min<std::uint64_t>(head, random() % 80));
+                    next != 0 && random() % 2
+                        ? next
+                        : std::max(first, head - std::min<std::uint64_t>(head, random() % 80));
                 const std::uint64_t newest = arrived.empty() ? first - 1 : *arrived.rbegin();
                 const bool is_stale = number + 64 < newest;
+                const std::int64_t skipped = number > newest ? std::int64_t(number - newest - 1) : 0;
+                const bool is_third =
+                    early.size() > 1 && early.back() + 1 == number && early[early.size() - 2] + 2 == number;
+                const bool is_early = skipped > credit && now < arrived_at + AckWindow::kGap && !is_third;
                 const auto expected = is_stale                   ? AckWindow::State::stale
+                                      : is_early                 ? AckWindow::State::early
                                       : arrived.contains(number) ? AckWindow::State::duplicate
                                                                  : AckWindow::State::fresh;
-                ASSERT_EQ(window.state(number), expected) << number;
+                ASSERT_EQ(window.state(number, now), expected) << number;
+                if (expected == AckWindow::State::early) {
+                    window.drop_early(number);
+                    early.push_back(number);
+                }
                 if (expected == AckWindow::State::fresh) {
-                    window.arrive(number);
+                    window.arrive(number, now);
                     arrived.insert(number);
+                    arrived_at = now;
+                    early.clear();
+                    credit = skipped > credit
+                                 ? 64
+                                 : std::min<std::int64_t>(64, credit - skipped + (number > newest ? 4 : 1));
                     if (random() % 4 != 0) {
-                        window.accept(number, Time(step));
+                        window.accept(number, now);
                         accepted.insert(number);
-                        accepted_at[number] = Time(step);
+                        accepted_at[number] = now;
                     }
                 }
+                if (arrived.empty()) continue;
                 ASSERT_EQ(window.newest_arrived(), *arrived.rbegin());
                 // Acceptance is forgotten where no ack can name the packet any more.
                 std::uint64_t newest_accepted = first - 1;
                 if (!accepted.empty() && *accepted.rbegin() + 64 >= *arrived.rbegin()) {
                     newest_accepted = *accepted.rbegin();
                     ASSERT_TRUE(window.has_acks());
-                    const Acks acks = window.acks(Time(step + 7));
+                    const Acks acks = window.acks(now + Duration(7));
                     ASSERT_TRUE(acks.present);
                     ASSERT_EQ(acks.newest, static_cast<std::uint16_t>(newest_accepted));
-                    ASSERT_EQ(acks.delay, Time(step + 7) - accepted_at[newest_accepted]);
+                    ASSERT_EQ(acks.delay, now + Duration(7) - accepted_at[newest_accepted]);
                     for (unsigned n = 0; n < 64; ++n) {
                         const std::uint64_t older = newest_accepted - 1 - n;
                         const bool is_kept = older + 64 >= *arrived.rbegin();
@@ -58,7 +80,7 @@ TEST(AckWindow, MatchesSetModel) {
                     }
                 } else {
                     ASSERT_FALSE(window.has_acks());
-                    ASSERT_FALSE(window.acks(Time(step)).present);
+                    ASSERT_FALSE(window.acks(now).present);
                 }
             }
         }
@@ -68,9 +90,9 @@ TEST(AckWindow, MatchesSetModel) {
 TEST(AckWindow, CountsAllNumbersBeforeTheFirstAsArrived) {
     AckWindow window(1);
     EXPECT_FALSE(window.has_acks());
-    EXPECT_EQ(window.state(0), AckWindow::State::duplicate);
-    EXPECT_EQ(window.state(1), AckWindow::State::fresh);
-    window.arrive(1);
+    EXPECT_EQ(window.state(0, Time(5)), AckWindow::State::duplicate);
+    EXPECT_EQ(window.state(1, Time(5)), AckWindow::State::fresh);
+    window.arrive(1, Time(5));
     EXPECT_FALSE(window.has_acks());
     window.accept(1, Time(5));
     EXPECT_TRUE(window.has_acks());

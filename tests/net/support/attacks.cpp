@@ -58,7 +58,8 @@ void Racer::step(Battle& battle) {
 
 void DownRacer::see(Battle& battle, const Sighting& sighting) {
     if (sighting.to != victim_.address || is_handshake(sighting.bytes) || ++count_ % every_ != 0) return;
-    battle.inject(battle.server, victim_.address, sighting.bytes, battle.copy_delay(victim_));
+    const Duration half_way = count_ / every_ % 2 == 0 ? victim_.path.round_trip / 4 : Duration(0);
+    battle.inject(battle.server, victim_.address, sighting.bytes, battle.copy_delay(victim_) + half_way);
 }
 
 OwnClient::OwnClient(Battle& battle, const Address& from)
@@ -197,8 +198,8 @@ void ManyPorts::see(Battle& battle, const Sighting& sighting) {
     if (const std::optional<Bytes> echo = guest_->echo(sighting.bytes, battle.now))
         return battle.inject(sighting.to, battle.server, *echo, kOwnLatency);
     const std::optional<std::uint64_t> number = guest_->read_number(sighting.bytes, battle.now);
-    if (!number || received_.state(*number) != AckWindow::State::fresh) return;
-    received_.arrive(*number);
+    if (!number || received_.state(*number, battle.now) != AckWindow::State::fresh) return;
+    received_.arrive(*number, battle.now);
     received_.accept(*number, battle.now);
 }
 

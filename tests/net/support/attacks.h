@@ -50,6 +50,7 @@ private:
 };
 
 /// Sends a player copies of the server's packets, before the packets that the server sent earlier arrive.
+/// Every second copy comes half as early.
 class DownRacer : public Attack {
 public:
     /// Copies one packet of `every`.
