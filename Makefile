@@ -169,7 +169,7 @@ endif
 slow_models := $(slow_sources:%=$(out)/%.o)
 slow_models += $(if $(filter sanitize,$(config)),$(out)/tests/sim/unit-all.o $(net_support))
 quick_tests := $(filter-out $(slow_models) $(with_exceptions:%=$(out)/%.o),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
-optimised_release := ecs/support/% net/% sim/%
+optimised_release := ecs/support/% net/% sim/unit-all.o
 optimised_debug := $(optimised_release)
 optimised_tsan := %
 optimised_fuzz := %
