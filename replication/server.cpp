@@ -213,7 +213,8 @@ void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<cons
     const auto note = [&](NetId net_id) {
         const ecs::Entity entity = sender_.entity(net_id);
         if (entity && type.has_state) sender_.send_now(player->peer, entity);
-        if (entity && sender_.has_acknowledged(player->peer, entity)) return;
+        // A client that had the former entity of a key does not know of this one's end.
+        if (entity && !NetIds::is_reserved(net_id) && sender_.has_acknowledged(player->peer, entity)) return;
         names_ended_ = names_ended_ || !entity;  // an action may destroy what it names
         const auto place = std::lower_bound(player->named.begin(), player->named.end(), net_id);
         if (place != player->named.end() && *place == net_id) return;

@@ -6,6 +6,11 @@
 #include "../codec/state_packet.h"
 
 namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kMostEndedKeys = 64;  // a message that names one more waits
+
+}  // namespace
 
 Replicas::Replicas(ecs::World& world, std::uint32_t max_versions, BucketHash hash)
     : world_(world), max_versions_(max_versions), ids_(hash), keys_(world) {
@@ -19,7 +24,6 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     const std::uint32_t known = ids_.find(net_id);
     const std::uint32_t index = known == kNone ? ids_.adopt(net_id, {}) : known;
     if (index == rows_.size()) rows_.emplace_back();
-    ended_.erase(net_id);
     Replica& replica = rows_[index];
     assert((known == kNone) == replica.versions.empty());
     replica.slot = slot;
@@ -135,7 +139,7 @@ void Replicas::end(std::uint32_t index, Despawn reason, Tick tick) {
     note_shown(tick);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
-    ended_.insert(row.net_id);
+    if (!NetIds::is_reserved(row.net_id)) ended_.insert(row.net_id);
     if (row.entity) {
         const bool stays = replica.is_local && reason != Despawn::destroyed;
         gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, stays, reason, replica.cost});
@@ -239,7 +243,13 @@ ecs::Entity Replicas::entity(NetId net_id) const {
 bool Replicas::may_appear(NetId net_id) const {
     if (entity(net_id)) return false;
     const std::uint32_t index = ids_.find(net_id);
-    return index == kNone ? !ended_.contains(net_id) : !ids_[index].entity;
+    if (index != kNone) return !ids_[index].entity;
+    return !ended_.contains(net_id) && std::ranges::count(ended_keys_, net_id) == 0;
+}
+
+void Replicas::note_ended(NetId net_id) {
+    if (!NetIds::is_reserved(net_id)) return ended_.insert(net_id);
+    if (ended_keys_.size() < kMostEndedKeys) ended_keys_.push_back(net_id);
 }
 
 bool Replicas::is_older_than(NetId net_id, Tick tick) const {

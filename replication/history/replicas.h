@@ -145,8 +145,10 @@ public:
     /// Notes that the version of this tick was written to the world.
     void set_applied(std::uint32_t index, Tick tick);
     /// Notes that an entity ended on the server, of which a record may not have arrived.
-    void note_ended(NetId net_id) { ended_.insert(net_id); }
+    void note_ended(NetId net_id);
     void forget_ended() { ended_.clear(); }
+    /// Call it when all messages were handled. Another entity may come with the same key.
+    void forget_ended_keys() { ended_keys_.clear(); }
 
     /// The replicas that ended since clear_gone(). Their entities must be destroyed, except entities that the
     /// game loaded itself. The indices of the replicas are not used again before clear_gone().
@@ -209,7 +211,8 @@ private:
     ecs::World& world_;
     std::uint32_t max_versions_;
     NetIds ids_;
-    EndedIds ended_;
+    EndedIds ended_;                 // without reserved ids
+    std::vector<NetId> ended_keys_;  // reserved ids of note_ended()
     KeyedEntities keys_;
     VersionPool pool_;
     std::vector<Replica> rows_;                             // by index in ids_

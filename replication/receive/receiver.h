@@ -142,6 +142,7 @@ public:
     /// See Replicas.
     bool is_older_than(NetId net_id, Tick tick) const { return replicas_.is_older_than(net_id, tick); }
     void note_ended(NetId net_id) { replicas_.note_ended(net_id); }
+    void forget_ended_keys() { replicas_.forget_ended_keys(); }
     /// See Applier.
     void set_named(Applier::FindNamed fn) { applier_.set_named(std::move(fn)); }
     void end_kept() {

@@ -110,6 +110,7 @@ enum class Change {
     destroy_keyed,
     respawn_keyed,
     spawn_and_destroy_keyed,
+    keyed_returns,  // an entity with this key had ended
     kCount
 };
 
@@ -122,7 +123,8 @@ TEST(EventsBesideState, AnEventFindsWhatItNamesAndWaitsForNothingThatHasEnded) {
                     const auto how = static_cast<Field::How>(how_at);
                     const bool is_gone_at_once =
                         change == Change::spawn_and_destroy || change == Change::spawn_and_destroy_keyed;
-                    const bool is_new = is_gone_at_once || change == Change::spawn;
+                    const bool is_new =
+                        is_gone_at_once || change == Change::spawn || change == Change::keyed_returns;
                     if (how == Field::How::of_player && is_new) continue;
                     SCOPED_TRACE(testing::Message() << "shown " << is_shown << " loss " << loss << " change "
                                                     << change_at << " how " << how_at);
@@ -139,7 +141,14 @@ TEST(EventsBesideState, AnEventFindsWhatItNamesAndWaitsForNothingThatHasEnded) {
                         ship = world.spawn(Spot{2}, Replicated{});
                         world.add(named, ecs::to<PartOf>(ship));
                     }
+                    if (change == Change::keyed_returns) {
+                        const ecs::Entity former = spawn();
+                        field.run(60);
+                        field.tell(Field::How::message, former, 0);
+                        world.destroy(former);
+                    }
                     field.run(60);
+                    field.heard.clear();
                     field.set_link({.latency = std::chrono::milliseconds(30), .loss = loss});
                     const net::Time sent = field.now;
                     if (how == Field::How::of_player) {
@@ -152,7 +161,8 @@ TEST(EventsBesideState, AnEventFindsWhatItNamesAndWaitsForNothingThatHasEnded) {
                         if (change == Change::stop) world.remove<Replicated>(named);
                         if (change == Change::destroy_target)
                             world.destroy(ship);
-                        else if (change != Change::stop && change != Change::spawn)
+                        else if (change != Change::stop && change != Change::spawn &&
+                                 change != Change::keyed_returns)
                             world.destroy(named);
                         if (change == Change::respawn_keyed) spawn();
                     }
@@ -172,7 +182,12 @@ TEST(EventsBesideState, AnEventFindsWhatItNamesAndWaitsForNothingThatHasEnded) {
                         EXPECT_FALSE(one.is_late) << "it waited for half a second";
                     }
                     ASSERT_TRUE(field.guests[0]->client.receiver().is_consistent());
-                    if (change == Change::spawn || change == Change::respawn_keyed) continue;
+                    if (change == Change::keyed_returns) {
+                        EXPECT_TRUE(field.heard[0].is_found);
+                    }
+                    if (change == Change::spawn || change == Change::respawn_keyed ||
+                        change == Change::keyed_returns)
+                        continue;
                     EXPECT_FALSE(field.replica(*field.guests[0], named));
                 }
 }
