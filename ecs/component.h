@@ -94,6 +94,13 @@ concept Relation = Storable<T> && requires {
     { T::relation } -> std::convertible_to<RelationTraits>;
 };
 
+/// A type with a static data member of the name `relation`, whatever its type.
+template <class T>
+concept NamesRelation = requires {
+    requires std::is_object_v<std::remove_pointer_t<decltype(&T::relation)>>;
+    requires !std::is_member_pointer_v<decltype(&T::relation)>;
+};
+
 /// A relation of which a source has at most one target.
 template <class R>
 concept ExclusiveRelation = Relation<R> && includes(R::relation, exclusive);
@@ -233,6 +240,8 @@ make_type_tag() {
     constexpr bool is_plain = std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>;
     if (!is_plain) tag.move = [](void* to, void* from) { ::new (to) T(std::move(*static_cast<T*>(from))); };
     if (!std::is_trivially_destructible_v<T>) tag.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
+    static_assert(Relation<T> || !NamesRelation<T>,
+                  "the static member `relation` must be of the type RelationTraits");
     if constexpr (Relation<T>) tag.relation = T::relation;
     constexpr unsigned operations = (is_plain ? 0 : 1) | (std::is_trivially_destructible_v<T> ? 0 : 2);
     tag.hash = hash_step(hash_name(name), std::uint64_t{tag.size} << 32 | std::uint64_t{tag.align} << 8 |

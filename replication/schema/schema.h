@@ -171,8 +171,7 @@ namespace detail {
 template <class Option, class T>
 inline constexpr bool is_shown_by = false;
 template <class Fn, class T>
-inline constexpr bool is_shown_by<ShownBy<Fn>, T> =
-    std::is_invocable_r_v<T, const Fn&, const T&, const T&, float>&& std::is_move_assignable_v<T>;
+inline constexpr bool is_shown_by<ShownBy<Fn>, T> = std::is_move_assignable_v<T>;
 
 }  // namespace detail
 
@@ -208,6 +207,8 @@ struct Options {
     }
     template <class Fn>
     void take(const ShownBy<Fn>& shown) {
+        static_assert(std::is_invocable_r_v<T, const Fn&, const T&, const T&, float>,
+                      "the function of shown_by() must be: T(const T&, const T&, float)");
         has_two_displays = has_two_displays || display.kind != Display::Kind::step;
         display = {Display::Kind::own, 0};
         if constexpr (std::is_constructible_v<bool, const Fn&>)
