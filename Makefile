@@ -207,6 +207,13 @@ $(out)/readme/%/made: %/README.md tests/snippets.sh $(readme_tests) tests/vendor
 	@sh tests/snippets.sh $< $(@D) $(readme_tests) tests/vendor.sh
 	@touch $@
 
+# All headers of a folder, behind the macros of other systems.
+$(foreach folder,ecs net replication,$(eval $(out)/tests/$(folder)/macros_test.o: $(out)/headers/$(folder).inc))
+$(out)/tests/%/macros_test.o: private CXXFLAGS += -I$(out)
+$(out)/headers/%.inc: $(foreach folder,ecs net replication,$(wildcard $(folder)/*.h $(folder)/*/*.h))
+	@mkdir -p $(@D)
+	@for header in $(filter $*/%,$^); do echo "#include \"$$header\""; done > $@
+
 $(prelude)%.h.gch: tests/prelude.h Makefile
 	@mkdir -p $(@D)
 	@echo compile $@

@@ -193,7 +193,7 @@ public:
     const replication::Receiver& receiver() const { return client_.receiver(); }
     /// The statistics of the connection. After its end, the last ones.
     const net::ConnectionStats& stats() const { return stats_; }
-    const replication::ClientActions::Stats& action_stats() const { return client_.action_stats(); }
+    const auto& action_stats() const { return client_.action_stats(); }
     const WorldCheck& check() const { return check_; }
     const replication::PredictionStats& prediction_stats() const { return client_.prediction_stats(); }
     /// How many updates there were while the player had a creature, and how many of these predicted it.

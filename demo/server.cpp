@@ -24,7 +24,7 @@ struct Options {
     std::string bind = "127.0.0.1", hash_log, tokens;
     double seconds = 0, settle = 0;
     bool headless = false, insecure = false;
-    net::Key key;
+    net::SecretKey key;
     net::TokenConfig token_config;
 };
 

@@ -8,7 +8,7 @@
 
 #include "packet.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Receiving half of one connection. An arrived packet is accepted, and then acknowledged, if the handler
 /// takes its payload and there is room for its messages. The window has 65 packet numbers: the newest that
@@ -107,4 +107,4 @@ private:
     Time newest_accepted_at_{0};  // when the newest accepted packet arrived
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <span>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 // load() reads and store() writes a little-endian number at any address, aligned or not. On a little-endian
 // processor they use memcpy, because g++ -O2 does not compile the loops to a single load or store.
@@ -123,4 +123,4 @@ private:
     bool ok_ = true;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::net {
+namespace shoal::net::all {
 Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
     : config_(config),
       handler_(handler),
@@ -124,4 +124,4 @@ void Client::receive_reset(std::span<const std::byte> datagram, Time now) {
     connection_->close(DisconnectReason::server_restarted, {}, false, now);
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -12,7 +12,7 @@
 #include "handshake/server_key.h"
 #include "handshake/token.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 struct ClientConfig {
     std::uint64_t protocol_id = 0;  // must equal the server's
@@ -94,4 +94,8 @@ private:
     std::uint64_t reset_token_ = 0;  // secret; in a genuine reset of the connection
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::Client, all::ClientConfig;
 }  // namespace shoal::net

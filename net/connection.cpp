@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cstring>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // Number of disconnect packets: two at once, as the application may stop calling flush(), then two more.
@@ -494,4 +494,4 @@ bool Connection::is_consistent() const {
            outgoing_.is_consistent() && incoming_.is_consistent();
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -19,7 +19,7 @@
 #include "scheduler.h"
 #include "sent_packets.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Options that may change during a connection.
 struct ConnectionOptions {
@@ -184,4 +184,8 @@ private:
     Time next_disconnect_{0};
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::ConnectionConfig, all::ConnectionOptions, all::Shares;
 }  // namespace shoal::net

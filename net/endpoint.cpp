@@ -2,7 +2,7 @@
 
 #include "connection.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // In the order of the enumerations.
@@ -105,4 +105,4 @@ std::optional<PacketKind> Endpoint::kind_of(std::span<const std::byte> datagram)
     return std::nullopt;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

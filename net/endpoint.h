@@ -17,7 +17,7 @@
 #include "socket/address.h"
 #include "stats.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 using Duration = std::chrono::microseconds;
 /// Microseconds since an epoch of the caller's choice; never negative, and never decreases.
@@ -304,6 +304,16 @@ protected:
     EndpointStats stats_;
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::Address, all::Admission, all::Channel, all::ConnectionStats, all::Delivery, all::describe,
+    all::DisconnectReason, all::Drop, all::DropCounters, all::Duration, all::Endpoint, all::EndpointStats,
+    all::Handler, all::is_queued, all::kMaxDatagramBytes, all::kMaxHelloBytes, all::kMaxLargePayloadBytes,
+    all::kMaxMessageBytes, all::kMaxPayloadBytes, all::kMaxReasonBytes, all::kMaxReliableBytes,
+    all::kMaxTokenHelloBytes, all::latest_of, all::NetError, all::ordered_by, all::PacketFate,
+    all::PayloadTurn, all::PeerId, all::Result, all::Security, all::SendResult, all::Servers, all::Sink,
+    all::Time, all::unordered, all::Weight;
 }  // namespace shoal::net
 
 template <>

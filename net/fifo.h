@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Index 0 is the oldest item. References are valid until the next push or pop, indices until the next pop.
 template <class T>
@@ -51,4 +51,4 @@ private:
     std::size_t head_ = 0;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

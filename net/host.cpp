@@ -4,7 +4,7 @@
 #include <array>
 #include <cassert>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // The number of a challenge is valid for one to two of these: longer than the longest round trip.
@@ -277,4 +277,4 @@ bool Host::is_consistent() const {
     return gate_.is_consistent(open, closed);
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -13,11 +13,11 @@
 #include "handshake/gate.h"
 #include "handshake/server_key.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// How a host treats connect tokens; see token.h.
 struct TokenConfig {
-    Key backend_key{};                      // secret, shared with the backend; zero: tokens are refused
+    SecretKey backend_key{};                // secret, shared with the backend; zero: tokens are refused
     std::vector<Address> servers{};         // addresses and ports under which clients reach this host
     std::uint64_t unix_time_s = 0;          // Unix time, in seconds, at Time(0)
     std::uint32_t max_remembered = 10'000;  // limit of used tokens kept until expiry; >= 1; 80 bytes each
@@ -31,7 +31,7 @@ struct HostConfig {
     /// same run. After fork(), only one of the two processes may use the Host: see README.md.
     OneTimeSeed seed{};
     Security security = Security::sealed;
-    Key key{};                     // the server's private key, if packets are sealed; see server_key.h
+    SecretKey key{};               // the server's private key, if packets are sealed; see server_key.h
     std::uint64_t server_id = 0;   // different for each server that shares the key; the same after a restart
     TokenConfig tokens{};          // used if packets are sealed
     std::uint32_t max_peers = 64;  // 1 to 60,000; other values are moved into this range
@@ -114,4 +114,8 @@ private:
     std::string shut_down_text_;  // for clients whose handshake was pending at shut_down()
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::Host, all::HostConfig, all::TokenConfig;
 }  // namespace shoal::net

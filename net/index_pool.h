@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// The index of no item; also marks the end of a list.
 constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
@@ -58,4 +58,4 @@ private:
     std::uint32_t used_ = 0;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

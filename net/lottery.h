@@ -8,7 +8,7 @@
 
 #include "endpoint.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 class Lottery {
 public:
@@ -36,4 +36,4 @@ private:
     Time slice_{0};                               // when this slice began
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

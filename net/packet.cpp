@@ -4,7 +4,7 @@
 #include <bit>
 #include <cassert>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr unsigned kAckGroupShift = 4;  // bit of the first group in the flags; set: the group follows
@@ -267,4 +267,4 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
     return in.ok() && in.remaining() == 0;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -11,7 +11,7 @@
 #include "bytes.h"
 #include "endpoint.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 enum class PacketKind : std::uint8_t {
     request,
@@ -165,4 +165,4 @@ void write_run(ByteWriter& out, const Run& run);
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -10,7 +10,7 @@
 #include "endpoint.h"
 #include "lottery.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// The proven addresses of one peer: the one in use and at most one other. Packets are sent to an address
 /// only after it was proven: an unpredictable number was sent to this address only (a challenge), and came
@@ -143,4 +143,4 @@ private:
     Lottery lottery_;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 enum class [[nodiscard]] NetError : std::uint8_t{
     none,
@@ -70,4 +70,4 @@ private:
     std::variant<T, NetError> state_;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// Credit is in 256ths of a byte, so that the shares of small messages are not rounded to zero.
@@ -83,4 +83,4 @@ void Scheduler::pay(Kind& payer, std::size_t bytes) {
     }
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -8,7 +8,7 @@
 #include "endpoint.h"
 #include "message/send_queue.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// How urgent messages, payloads and normal messages share the bytes while all three wait. Shares are at
 /// least 1.
@@ -53,4 +53,4 @@ private:
     std::uint32_t room_ = 0;  // bytes for messages and payload in the present packet
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <utility>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first rtt sample
@@ -250,4 +250,4 @@ bool SentPackets::is_consistent() const {
     return open == open_ && slots_.size() <= capacity_ && oldest_open_ <= next_ && newest_acked_ < next_;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

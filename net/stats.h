@@ -8,7 +8,7 @@
 #include <numeric>
 #include <string_view>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Reasons to drop a datagram.
 enum class Drop : std::uint8_t {
@@ -115,4 +115,4 @@ struct EndpointStats {
     std::uint64_t resets_sent = 0;         // host: answers to packets of unknown connections
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

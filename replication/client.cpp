@@ -10,7 +10,7 @@
 
 #include "message.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 net::ClientConfig with_schema(net::ClientConfig config, const Schema& schema) {
@@ -332,4 +332,4 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     if (listener_) listener_->on_message(channel, message.subspan(1));
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

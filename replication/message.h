@@ -13,7 +13,7 @@
 #include "play/message_kind.h"
 #include "play/ticket.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Facts about the server that a client needs, sent once.
 struct Welcome {
@@ -42,7 +42,8 @@ template <class Fn>
 bool read_rebase(std::span<const std::byte> message, Fn&& fn) {
     if (message.size() <= 1 || message.size() % 4 != 1 || message.size() > 1 + 4 * kMaxRebases) return false;
     if (message[0] != static_cast<std::byte>(MessageKind::rebase)) return false;
-    for (std::size_t at = 1; at < message.size(); at += 4) fn(net::load<std::uint32_t>(message.data() + at));
+    for (std::size_t at = 1; at < message.size(); at += 4)
+        fn(net::all::load<std::uint32_t>(message.data() + at));
     return true;
 }
 
@@ -69,4 +70,4 @@ std::vector<std::byte> write_hello(const Hello& hello);
 /// Returns nothing if the bytes are malformed. The result refers to `bytes`.
 std::optional<Hello> read_hello(std::span<const std::byte> bytes);
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -1,6 +1,6 @@
 #include "presentation.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 Presentation::Presentation(ecs::World& world, const Schema& schema, Receiver& receiver)
     : world_(world), schema_(schema), receiver_(receiver), interpolator_(schema, receiver.replicas()) {
@@ -41,4 +41,4 @@ void Presentation::apply(net::Time now) {
     receiver_.apply(time()->tick);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

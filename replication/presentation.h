@@ -14,7 +14,7 @@
 #include "show/render_clock.h"
 #include "show/sight.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// One per client; not thread-safe. If no component has a Display, or ReceiverOptions::interpolate is false,
 /// apply() writes the newest versions to the world, and sample() returns the values in the world.
@@ -79,7 +79,7 @@ private:
     // For the newest payload.
     std::uint64_t newest_number_ = 0, received_then_ = 0;
     net::Time arrival_{0};
-    std::vector<std::pair<const void*, std::unique_ptr<AnyQuery>>> queries_;  // by detail::type_address
+    std::vector<std::pair<const void*, std::unique_ptr<AnyQuery>>> queries_;  // by type_address
 };
 
 template <class T>
@@ -87,13 +87,13 @@ std::optional<T> Presentation::sample(ecs::Entity entity) const {
     const T* const in_world = world_.try_get<T>(entity);
     if (!in_world) return std::nullopt;
     std::optional<T> shown(*in_world);
-    mix(entity, &detail::type_address<T>, &*shown);
+    mix(entity, &type_address<T>, &*shown);
     return shown;
 }
 
 template <class T, class Fn>
 void Presentation::each_shown(Fn&& fn) {
-    const void* const type = &detail::type_address<T>;
+    const void* const type = &type_address<T>;
     std::size_t at = 0;
     while (at < queries_.size() && queries_[at].first != type) ++at;
     if (at == queries_.size()) queries_.emplace_back(type, std::make_unique<QueryOf<T>>(world_));
@@ -111,7 +111,7 @@ std::optional<T> Presentation::authoritative(ecs::Entity entity) const {
     if (index == Replicas::kNone || !world_.is_alive(entity)) return std::nullopt;
     const Image image = replicas[index].versions.newest()->image;
     for (ImageCursor value(schema_, image); !value.at_end(); value.next()) {
-        if (schema_.components()[value.component()].type != &detail::type_address<T>) continue;
+        if (schema_.components()[value.component()].type != &type_address<T>) continue;
         std::optional<T> newest(std::in_place);
         value.layout().restore(value.lanes(), value.parts(), replicas, &*newest);
         return newest;
@@ -119,4 +119,4 @@ std::optional<T> Presentation::authoritative(ecs::Entity entity) const {
     return std::nullopt;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

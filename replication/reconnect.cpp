@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 void Reconnect::start(const net::Servers& servers, std::span<const std::byte> ticket) {
     servers_ = servers;
@@ -35,4 +35,4 @@ bool Reconnect::update(net::Time now) {
     return true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -14,7 +14,7 @@
 #include "../net/socket/key_file.h"
 #include "../net/socket/system_random.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using namespace std::chrono_literals;
@@ -257,4 +257,4 @@ void ClientRunner::leave() {
     keep_ticket();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

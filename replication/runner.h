@@ -15,7 +15,7 @@
 #include "reconnect.h"
 #include "server.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 struct ServerRunnerOptions {
     std::uint16_t port = 40'000;  // UDP, on all addresses; 0 picks a free one
@@ -141,4 +141,9 @@ private:
     std::atomic<bool> is_stopped_ = false;
 };
 
+}  // namespace shoal::replication::all
+
+namespace shoal::replication {
+using all::ClientRunner, all::ClientRunnerOptions, all::Reconnect, all::ReconnectOptions, all::ServerRunner,
+    all::ServerRunnerOptions;
 }  // namespace shoal::replication

@@ -7,7 +7,7 @@
 
 #include "message.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 using ecs::all::call_guarded;
 
@@ -322,7 +322,7 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
 
 /// Makes the seat wait for the player, whose connection is lost.
 void Server::go_away(PlayerId id, const net::Address& from) {
-    const net::Networks networks(network_key_, from);
+    const net::all::Networks networks(network_key_, from);
     const std::size_t per_machine = from.is_loopback() ? most_away_ : most_away_per_ip_;
     if (const Player* const other = players_.must_leave(networks, per_machine, most_away_))
         leave(other->id, net::DisconnectReason::timed_out, {});
@@ -663,4 +663,4 @@ void Server::on_never_connected(net::PeerId peer) {
     if (listener_) listener_->on_never_connected(peer);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

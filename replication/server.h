@@ -23,7 +23,7 @@
 #include "send/sender.h"
 #include "show/rewind.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 struct ServerOptions {
     net::HostConfig host;  // set protocol_id, key and a new seed; schema_hash is overwritten
@@ -414,7 +414,7 @@ private:
     Players players_;
     std::vector<Arrival> arrivals_;  // by PeerId::index()
     std::size_t most_away_, most_away_per_ip_;
-    net::SipKey network_key_;
+    net::all::SipKey network_key_;
     std::vector<std::byte> message_;
     std::uint64_t ended_seen_ = 0;  // Shadow::ended_count() in the last tell_ended()
     bool names_ended_ = false;      // a message since then names an entity that had ended
@@ -431,4 +431,10 @@ private:
     ServerActions actions_;
 };
 
+}  // namespace shoal::replication::all
+
+namespace shoal::replication {
+using all::ActionReport, all::Cluster, all::describe, all::InputStats, all::JoinOptions, all::MessageInfo,
+    all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::RewindStats, all::Sender,
+    all::SenderOptions, all::Server, all::ServerListener, all::ServerOptions, all::TicketStats, all::Warning;
 }  // namespace shoal::replication

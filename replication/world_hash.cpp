@@ -1,6 +1,6 @@
 #include "world_hash.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 /// Gets net ids from a Namer: a Shadow or a Receiver.
@@ -74,4 +74,4 @@ WorldHash::Sum WorldHash::of_client(const Receiver& receiver) {
     return sum;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

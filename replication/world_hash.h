@@ -9,7 +9,7 @@
 #include "receive/receiver.h"
 #include "schema/binding.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Computes a hash of the components that everyone sees, without the optional ones. It is equal for the
 /// server's world at a tick and the world of a client that is complete as of that tick. An attacker can find
@@ -44,4 +44,8 @@ private:
     Binding binding_;
 };
 
+}  // namespace shoal::replication::all
+
+namespace shoal::replication {
+using all::Receiver, all::WorldHash;
 }  // namespace shoal::replication

@@ -2,14 +2,14 @@
 
 #include "../bytes.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
-Key OneTimeSeed::take() const {
-    return key_ ? std::exchange(*key_, Key()) : Key();
+SecretKey OneTimeSeed::take() const {
+    return key_ ? std::exchange(*key_, SecretKey()) : SecretKey();
 }
 
 OneTimeSeed::operator std::span<std::byte>() {
-    if (key_.use_count() != 1) key_ = std::make_shared<Key>(key_ ? *key_ : Key());
+    if (key_.use_count() != 1) key_ = std::make_shared<SecretKey>(key_ ? *key_ : SecretKey());
     return key_->bytes();
 }
 
@@ -19,15 +19,15 @@ std::uint64_t OneTimeSeed::number() const {
     return load<std::uint64_t>(blake2s({&kLabel, 1}, key_->bytes()).data());
 }
 
-Key OneTimeSeed::secret() const {
+SecretKey OneTimeSeed::secret() const {
     if (is_missing()) return {};
     constexpr std::byte kLabel{4};
     return derived_key(*key_, {&kLabel, 1});
 }
 
-Key Entropy::next_key() {
+SecretKey Entropy::next_key() {
     constexpr std::byte kOutput{1}, kState{2};
-    const Key output = derived_key(state_, {&kOutput, 1});
+    const SecretKey output = derived_key(state_, {&kOutput, 1});
     state_ = derived_key(state_, {&kState, 1});
     return output;
 }
@@ -36,4 +36,4 @@ std::uint64_t Entropy::next() {
     return load<std::uint64_t>(next_key().bytes().data());
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -7,7 +7,7 @@
 #include "primitives.h"
 #include "siphash.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// 32 unpredictable bytes, different for each run of the process.
 using Seed = std::array<std::byte, 32>;
@@ -18,7 +18,7 @@ using Seed = std::array<std::byte, 32>;
 class OneTimeSeed {
 public:
     OneTimeSeed() = default;
-    OneTimeSeed(const Seed& seed) : key_(std::make_shared<Key>(seed)) {}
+    OneTimeSeed(const Seed& seed) : key_(std::make_shared<SecretKey>(seed)) {}
 
     /// The bytes of this copy, to fill them: `fill_random(config.seed)`. Other copies keep their seed.
     operator std::span<std::byte>();
@@ -32,12 +32,12 @@ public:
     std::uint64_t number() const;
     /// Returns a secret key that depends on the seed. Nobody can compute the seed, or what take() is used
     /// for, from this key.
-    Key secret() const;
+    SecretKey secret() const;
     /// Returns the seed and wipes it in all copies; is_missing() is true afterwards.
-    Key take() const;
+    SecretKey take() const;
 
 private:
-    std::shared_ptr<Key> key_;
+    std::shared_ptr<SecretKey> key_;
 };
 
 /// Makes numbers and keys from a seed; the same seed gives the same sequence. From some of the numbers, or
@@ -45,7 +45,7 @@ private:
 /// next state from the present state, by keyed BLAKE2s.
 class Entropy {
 public:
-    explicit Entropy(const Key& seed) : state_(seed) {}
+    explicit Entropy(const SecretKey& seed) : state_(seed) {}
     explicit Entropy(const Seed& seed) : state_(seed) {}
 
     std::uint64_t next();
@@ -53,10 +53,14 @@ public:
         const std::uint64_t low = next();
         return {low, next()};
     }
-    Key next_key();
+    SecretKey next_key();
 
 private:
-    Key state_;
+    SecretKey state_;
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::Entropy, all::Seed;
 }  // namespace shoal::net

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <string_view>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // The first hash value is BLAKE2s of this name, because the name is longer than a hash. A shorter name would
@@ -29,10 +29,10 @@ void NoiseExchange::mix_hash(std::span<const std::byte> bytes) {
 
 /// Derives new keys from the old ones and the secret shared with the other side. Returns false if the other
 /// side's public key is a low-order point.
-bool NoiseExchange::mix_agreement(const Key& own) {
-    Key shared;
+bool NoiseExchange::mix_agreement(const SecretKey& own) {
+    SecretKey shared;
     const bool is_good = x25519(shared, own, theirs_);
-    Key outputs[2];
+    SecretKey outputs[2];
     hkdf(chaining_key_, shared.bytes(), outputs);
     chaining_key_ = outputs[0];
     key_ = outputs[1];
@@ -41,7 +41,7 @@ bool NoiseExchange::mix_agreement(const Key& own) {
 
 // Each key seals only one text, so the nonce is always 0.
 
-bool NoiseExchange::write(const Key& ephemeral, std::span<std::byte> message) {
+bool NoiseExchange::write(const SecretKey& ephemeral, std::span<std::byte> message) {
     assert(message.size() >= kNoiseOverheadBytes);
     const PublicKey key = x25519_public_key(ephemeral);
     std::ranges::copy(key, message.begin());
@@ -52,7 +52,7 @@ bool NoiseExchange::write(const Key& ephemeral, std::span<std::byte> message) {
     return true;
 }
 
-bool NoiseExchange::read(const Key& own, std::span<std::byte> message) {
+bool NoiseExchange::read(const SecretKey& own, std::span<std::byte> message) {
     if (message.size() < kNoiseOverheadBytes) return false;
     NoiseExchange next = *this;
     std::copy_n(message.begin(), kNoiseKeyBytes, next.theirs_.begin());
@@ -67,9 +67,9 @@ bool NoiseExchange::read(const Key& own, std::span<std::byte> message) {
 }
 
 NoiseKeys NoiseExchange::split() const {
-    Key outputs[2];
+    SecretKey outputs[2];
     hkdf(chaining_key_, {}, outputs);
     return {outputs[0], outputs[1]};
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -10,7 +10,7 @@
 
 #include "primitives.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 constexpr std::size_t kNoiseKeyBytes = kKeyBytes;                   // key, at the start of each message
 constexpr std::size_t kNoiseOverheadBytes = kKeyBytes + kTagBytes;  // bytes of a message without its payload
@@ -22,8 +22,8 @@ inline std::span<std::byte> noise_payload(std::span<std::byte> message) {
 
 /// The result of the exchange: one key for each direction.
 struct NoiseKeys {
-    Key to_responder;
-    Key to_initiator;
+    SecretKey to_responder;
+    SecretKey to_initiator;
 };
 
 /// One side of an exchange. The initiator writes message 1 and reads message 2, both with its ephemeral key.
@@ -37,21 +37,21 @@ public:
     /// the message. `ephemeral`: a private key, fresh for each exchange, never used with two prologues or
     /// payloads. Returns false if the other side's public key is a low-order point; that cannot happen after
     /// read().
-    [[nodiscard]] bool write(const Key& ephemeral, std::span<std::byte> message);
+    [[nodiscard]] bool write(const SecretKey& ephemeral, std::span<std::byte> message);
     /// Decrypts the payload of a message in place. `own`: the responder's private key, or the initiator's
     /// ephemeral key. Returns false, without effect, if the message is forged or for another key or exchange:
     /// the genuine message may still come.
-    [[nodiscard]] bool read(const Key& own, std::span<std::byte> message);
+    [[nodiscard]] bool read(const SecretKey& own, std::span<std::byte> message);
     /// Returns the keys. Requires that this side wrote one message and read the other.
     NoiseKeys split() const;
 
 private:
     void mix_hash(std::span<const std::byte> bytes);
-    bool mix_agreement(const Key& own);
+    bool mix_agreement(const SecretKey& own);
 
     Bytes32 hash_;  // of protocol name, prologue, the responder's public key and all messages so far
-    Key chaining_key_, key_;
+    SecretKey chaining_key_, key_;
     PublicKey theirs_;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

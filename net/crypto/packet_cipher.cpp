@@ -4,7 +4,7 @@
 
 #include "../bytes.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::size_t kMaxClearBytes = 1 + 4 + 4 + 8;  // kind, connection id, number, salt of a probe
@@ -20,7 +20,7 @@ struct Associated {
 };
 
 /// Computes the tag of an insecure packet.
-std::uint64_t insecure_tag(const Key& key, std::uint64_t protocol_id, std::uint64_t number,
+std::uint64_t insecure_tag(const SecretKey& key, std::uint64_t protocol_id, std::uint64_t number,
                            std::span<const std::byte> packet) {
     const std::byte* const half = key.bytes().data();
     const SipKey sip_key{load<std::uint64_t>(half), load<std::uint64_t>(half + 8)};
@@ -29,8 +29,8 @@ std::uint64_t insecure_tag(const Key& key, std::uint64_t protocol_id, std::uint6
 
 /// Returns the key that follows `key` in one direction, by Noise's REKEY: 32 zeros, encrypted with `key` and
 /// the nonce 2^64 - 1, which no packet has.
-Key key_after(const Key& key) {
-    Key next;
+SecretKey key_after(const SecretKey& key) {
+    SecretKey next;
     Tag unused;
     seal(key, nonce_from(~0ull), {}, next.bytes(), unused);
     return next;
@@ -38,8 +38,8 @@ Key key_after(const Key& key) {
 
 }  // namespace
 
-PacketCipher::PacketCipher(Security security, std::uint64_t protocol_id, const Key& send, const Key& receive,
-                           std::uint64_t first_number, Time now)
+PacketCipher::PacketCipher(Security security, std::uint64_t protocol_id, const SecretKey& send,
+                           const SecretKey& receive, std::uint64_t first_number, Time now)
     : protocol_id_(protocol_id),
       send_(send),
       receive_(receive),
@@ -68,10 +68,10 @@ void PacketCipher::seal(std::uint64_t number, std::span<std::byte> packet, std::
     }
     const Associated associated(protocol_id_, packet.first(header_bytes));
     const std::span<std::byte> body = packet.subspan(header_bytes, packet.size() - header_bytes - kTagBytes);
-    net::seal(*send_, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
+    all::seal(*send_, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
 }
 
-bool PacketCipher::open_with(const Key& key, std::uint64_t number, std::span<std::byte> packet,
+bool PacketCipher::open_with(const SecretKey& key, std::uint64_t number, std::span<std::byte> packet,
                              std::size_t header_bytes) const {
     if (!is_sealed_) {
         const std::uint64_t tag = load<std::uint64_t>(packet.last<kInsecureTagBytes>().data());
@@ -80,7 +80,7 @@ bool PacketCipher::open_with(const Key& key, std::uint64_t number, std::span<std
     }
     const Associated associated(protocol_id_, packet.first(header_bytes));
     const std::span<std::byte> body = packet.subspan(header_bytes, packet.size() - header_bytes - kTagBytes);
-    return net::open(key, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
+    return all::open(key, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
 }
 
 bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
@@ -91,7 +91,7 @@ bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byt
     // are higher than all numbers under the present key.
     const bool is_other = is_sealed_ && key_phase != receive_phase_;
     const bool is_former = is_other && number < receive_first_;
-    const std::optional<Key>& key = is_former ? former_ : is_other ? next_ : receive_;
+    const std::optional<SecretKey>& key = is_former ? former_ : is_other ? next_ : receive_;
     if (!key || !open_with(*key, number, packet, header_bytes)) {
         if (++forgeries_ >= kMaxForgeries) forget_receive_keys();
         return false;
@@ -117,4 +117,4 @@ void PacketCipher::forget_receive_keys() {
     next_.reset();
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

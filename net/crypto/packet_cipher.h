@@ -8,7 +8,7 @@
 #include "primitives.h"
 #include "siphash.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// How long a key is used for sending: until the first of these limits is reached.
 struct KeyLife {
@@ -28,8 +28,8 @@ public:
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 
     /// `first_number`: number of the first packet that will be sent.
-    PacketCipher(Security security, std::uint64_t protocol_id, const Key& send, const Key& receive,
-                 std::uint64_t first_number, Time now);
+    PacketCipher(Security security, std::uint64_t protocol_id, const SecretKey& send,
+                 const SecretKey& receive, std::uint64_t first_number, Time now);
 
     std::size_t tag_bytes() const { return is_sealed_ ? kTagBytes : kInsecureTagBytes; }
 
@@ -56,11 +56,11 @@ public:
     void add_forgeries(std::uint64_t count) { forgeries_ += count; }
 
 private:
-    bool open_with(const Key& key, std::uint64_t number, std::span<std::byte> packet,
+    bool open_with(const SecretKey& key, std::uint64_t number, std::span<std::byte> packet,
                    std::size_t header_bytes) const;
 
     std::uint64_t protocol_id_;
-    std::optional<Key> send_, receive_, former_, next_;
+    std::optional<SecretKey> send_, receive_, former_, next_;
     std::uint64_t send_first_;         // first number sent under the present key
     std::uint64_t receive_first_ = 0;  // number of the packet that made receive_ the present key
     std::uint64_t forgeries_ = 0;      // packets with a bad tag since receive_ became the present key
@@ -71,4 +71,4 @@ private:
     bool receive_phase_ = false;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -7,7 +7,7 @@
 
 #include "../bytes.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using Bytes = std::span<const std::byte>;
@@ -134,7 +134,7 @@ void xor_bytes(std::byte* bytes, const std::byte* stream, std::size_t size) {
 
 class KeyStream {
 public:
-    KeyStream(const Key& key, const Nonce& nonce, std::uint32_t counter)
+    KeyStream(const SecretKey& key, const Nonce& nonce, std::uint32_t counter)
         // The constants spell "expand 32-byte k".
         : start_{Lanes{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}, load_lanes(key.bytes().data()),
                  load_lanes(key.bytes().data() + 16),
@@ -467,7 +467,7 @@ void hash_parts(std::span<std::byte, 32> result, Bytes key, std::initializer_lis
 }
 
 /// HMAC of `first` followed by `second`.
-Key hmac(const Key& key, Bytes first, Bytes second) {
+SecretKey hmac(const SecretKey& key, Bytes first, Bytes second) {
     Wiped<std::array<std::byte, 64>> block;
     block.fill(std::byte(0));
     std::copy(key.bytes().begin(), key.bytes().end(), block.begin());
@@ -475,7 +475,7 @@ Key hmac(const Key& key, Bytes first, Bytes second) {
         for (std::byte& byte : block) byte ^= std::byte(pad);
         return Bytes(block);
     };
-    Key inner, outer;
+    SecretKey inner, outer;
     hash_parts(inner.bytes(), {}, {padded(0x36), first, second});
     hash_parts(outer.bytes(), {}, {padded(0x36 ^ 0x5c), inner.bytes()});
     return outer;
@@ -508,7 +508,7 @@ bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::b
     return difference == std::byte(0);
 }
 
-void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+void seal(const SecretKey& key, const Nonce& nonce, std::span<const std::byte> associated,
           std::span<std::byte> text, std::span<std::byte, kTagBytes> tag) {
     Wiped<KeyStream> stream(key, nonce, 0);
     Wiped<Poly1305> poly(stream.first_block(text.size()));
@@ -517,7 +517,7 @@ void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associa
     std::copy(made.begin(), made.end(), tag.begin());
 }
 
-bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+bool open(const SecretKey& key, const Nonce& nonce, std::span<const std::byte> associated,
           std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag) {
     Wiped<KeyStream> stream(key, nonce, 0);
     Wiped<Poly1305> poly(stream.first_block(text.size()));
@@ -527,16 +527,16 @@ bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associa
     return true;
 }
 
-PublicKey x25519_public_key(const Key& private_key) {
-    Key result;
+PublicKey x25519_public_key(const SecretKey& private_key) {
+    SecretKey result;
     (void)x25519(result, private_key, {std::byte(9)});  // never false: the base point has a large order
     PublicKey public_key;
     std::copy(result.bytes().begin(), result.bytes().end(), public_key.begin());
     return public_key;
 }
 
-bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key) {
-    Key scalar = private_key;
+bool x25519(SecretKey& shared, const SecretKey& private_key, const PublicKey& public_key) {
+    SecretKey scalar = private_key;
     scalar.bytes()[0] &= std::byte(248);
     scalar.bytes()[31] = (scalar.bytes()[31] & std::byte(127)) | std::byte(64);
 
@@ -561,15 +561,15 @@ Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key
     return hash;
 }
 
-Key derived_key(const Key& from, std::span<const std::byte> purpose) {
-    Key key;
+SecretKey derived_key(const SecretKey& from, std::span<const std::byte> purpose) {
+    SecretKey key;
     hash_parts(key.bytes(), from.bytes(), {purpose});
     return key;
 }
 
-void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs) {
+void hkdf(const SecretKey& chaining_key, std::span<const std::byte> input, std::span<SecretKey> outputs) {
     assert(outputs.size() == 2 || outputs.size() == 3);
-    const Key temporary = hmac(chaining_key, input, {});
+    const SecretKey temporary = hmac(chaining_key, input, {});
     Bytes previous;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         const std::byte number[] = {static_cast<std::byte>(i + 1)};
@@ -578,4 +578,4 @@ void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<K
     }
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

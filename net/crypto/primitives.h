@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kTagBytes = 16;
@@ -26,15 +26,15 @@ void wipe(std::span<std::byte> bytes);
 [[nodiscard]] bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
 
 /// 32 secret bytes, zero at first. The destructor wipes them. Not comparable and not printable, on purpose.
-class Key {
+class SecretKey {
 public:
-    Key() = default;
-    explicit Key(std::span<const std::byte, kKeyBytes> bytes) {
+    SecretKey() = default;
+    explicit SecretKey(std::span<const std::byte, kKeyBytes> bytes) {
         for (std::size_t i = 0; i < kKeyBytes; ++i) bytes_[i] = bytes[i];
     }
-    Key(const Key&) = default;
-    Key& operator=(const Key&) = default;
-    ~Key() { wipe(bytes_); }
+    SecretKey(const SecretKey&) = default;
+    SecretKey& operator=(const SecretKey&) = default;
+    ~SecretKey() { wipe(bytes_); }
 
     std::span<const std::byte, kKeyBytes> bytes() const { return bytes_; }
     std::span<std::byte, kKeyBytes> bytes() { return bytes_; }
@@ -55,32 +55,32 @@ inline Nonce nonce_from(std::uint64_t number) {
 /// Encrypts `text` in place, and writes the tag of it and of `associated`, which is not encrypted. Use each
 /// nonce once per key: a second use reveals both texts and allows forgeries. The three spans must not
 /// overlap.
-void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+void seal(const SecretKey& key, const Nonce& nonce, std::span<const std::byte> associated,
           std::span<std::byte> text, std::span<std::byte, kTagBytes> tag);
 
 /// Decrypts `text` in place. Returns false, leaving `text` unchanged, if any bit of an argument differs from
 /// the argument or result of seal().
-[[nodiscard]] bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+[[nodiscard]] bool open(const SecretKey& key, const Nonce& nonce, std::span<const std::byte> associated,
                         std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag);
 
-// Key agreement on Curve25519. Source: RFC 7748. A private key is any 32 random bytes.
+// SecretKey agreement on Curve25519. Source: RFC 7748. A private key is any 32 random bytes.
 
-PublicKey x25519_public_key(const Key& private_key);
+PublicKey x25519_public_key(const SecretKey& private_key);
 
 /// Writes to `shared` the secret that both sides compute, each from its private and the other's public key.
 /// Hash it before use. Returns false and zeros if the public key is a low-order point: end the handshake.
 /// `shared` and `private_key` may be the same object.
-[[nodiscard]] bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key);
+[[nodiscard]] bool x25519(SecretKey& shared, const SecretKey& private_key, const PublicKey& public_key);
 
 // Hashes. Sources: RFC 7693 (BLAKE2s-256), the Noise protocol, revision 34 (HKDF, of the HMAC of RFC 2104).
 
 /// With a `key` of 1 to 32 bytes the hash is a message authentication code.
 Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key = {});
 /// The keyed hash of `purpose`, as a key that does not reveal `from`.
-Key derived_key(const Key& from, std::span<const std::byte> purpose);
+SecretKey derived_key(const SecretKey& from, std::span<const std::byte> purpose);
 
 /// Noise's HKDF(chaining_key, input, outputs.size()); 2 or 3 outputs. An output may be the same object as
 /// `chaining_key`.
-void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs);
+void hkdf(const SecretKey& chaining_key, std::span<const std::byte> input, std::span<SecretKey> outputs);
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

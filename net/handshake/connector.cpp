@@ -5,7 +5,7 @@
 
 #include "../client.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
@@ -284,4 +284,4 @@ std::vector<Connector::Exchange>::iterator Connector::find(const Cookie& cookie)
     return std::ranges::find(exchanges_, cookie, &Exchange::cookie);
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -18,7 +18,7 @@
 #include "handshake.h"
 #include "token.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 struct ClientConfig;
 
@@ -54,7 +54,7 @@ private:
     /// A cookie that was tried, and the message made for it.
     struct Exchange {
         Cookie cookie;
-        Key ephemeral;
+        SecretKey ephemeral;
         NoiseExchange noise;
         std::array<std::byte, kConnectMessageBytes> message{};
         int tries = 0;
@@ -108,4 +108,4 @@ private:
     std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // holds the text of an Outcome
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 struct Cookie {
     Cookie(std::uint64_t cookie = 0, std::size_t server = 0) : number(cookie), from(server) {}
@@ -58,4 +58,4 @@ private:
     std::uint64_t came_ = 0;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -8,7 +8,7 @@
 #include "../host.h"
 #include "server_key.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::uint32_t kMaxPeers = 60'000;
@@ -440,4 +440,4 @@ bool Gate::is_consistent(std::size_t open, std::size_t closed) const {
            attempts == attempts_.size() && peer_counts == peer_counts_ && open == peers && closed == leaving;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -32,7 +32,7 @@
 #include "networks.h"
 #include "token.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 struct HostConfig;
 
@@ -131,7 +131,7 @@ private:
     EndpointStats& stats_;
     bool is_open_;
     bool is_shut_down_ = false;
-    Key key_;
+    SecretKey key_;
     PublicKey public_key_;
     ResetKey reset_key_;
     AddressProof cookies_;
@@ -152,4 +152,4 @@ private:
         attempts_;  // indices of places, by Place::attempt and ::token
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <type_traits>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::size_t kPreludeBytes = 1 + 1 + 8;  // kind, version, nonce
@@ -195,12 +195,12 @@ bool AddressProof::is_valid(const Address& client, std::uint64_t name, std::uint
     return number == make(client, name, now) || (now >= slice && number == make(client, name, now - slice));
 }
 
-ResetKey::ResetKey(const Key& private_key, const PublicKey& public_key, std::uint64_t protocol_id,
+ResetKey::ResetKey(const SecretKey& private_key, const PublicKey& public_key, std::uint64_t protocol_id,
                    std::uint64_t server_id) {
     static constexpr std::string_view kLabel = "shoal reset";
     std::array<std::byte, kLabel.size() + sizeof(PublicKey) + 8 + 8> text;
     FieldWriter{ByteWriter(text)}(kLabel, public_key, protocol_id, server_id);
-    const Key derived = derived_key(private_key, text);
+    const SecretKey derived = derived_key(private_key, text);
     ByteReader in(derived.bytes());
     key_.low = in.u64();
     key_.high = in.u64();
@@ -215,4 +215,4 @@ std::uint64_t ResetKey::token(std::uint32_t connection_id, std::uint64_t salt) c
     return siphash(key_, {2, connection_id, salt});
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -24,7 +24,7 @@
 #include "../packet.h"
 #include "token.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 constexpr std::uint8_t kWireVersion = 7;
 /// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
@@ -123,7 +123,7 @@ struct AddressProof {
 /// for connections of another.
 class ResetKey {
 public:
-    ResetKey(const Key& private_key, const PublicKey& public_key, std::uint64_t protocol_id,
+    ResetKey(const SecretKey& private_key, const PublicKey& public_key, std::uint64_t protocol_id,
              std::uint64_t server_id);
     /// Returns an unpredictable salt of a new connection. `random`: an unpredictable number.
     std::uint64_t make_salt(std::uint32_t connection_id, std::uint64_t random) const;
@@ -138,4 +138,4 @@ private:
     SipKey key_;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

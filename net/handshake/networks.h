@@ -11,7 +11,7 @@
 #include "../crypto/siphash.h"
 #include "../endpoint.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// The machine that an address belongs to, and the networks around it.
 class Networks {
@@ -78,4 +78,4 @@ private:
     Time machines_since_{0}, total_since_{0};
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

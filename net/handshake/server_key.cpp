@@ -2,12 +2,12 @@
 
 #include <charconv>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
-Key insecure_server_key() {
+SecretKey insecure_server_key() {
     static constexpr std::string_view kLetters = "shoal insecure: known to anybody";
     static_assert(kLetters.size() == kKeyBytes);
-    return Key(std::as_bytes(std::span<const char, kKeyBytes>(kLetters)));
+    return SecretKey(std::as_bytes(std::span<const char, kKeyBytes>(kLetters)));
 }
 
 std::string hex_of(std::span<const std::byte> bytes) {
@@ -36,9 +36,9 @@ std::optional<PublicKey> parse_public_key(std::string_view text) {
     return read_hex(text, key) ? std::optional(key) : std::nullopt;
 }
 
-std::optional<Key> parse_private_key(std::string_view text) {
-    Key key;
+std::optional<SecretKey> parse_private_key(std::string_view text) {
+    SecretKey key;
     return read_hex(text, key.bytes()) ? std::optional(key) : std::nullopt;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

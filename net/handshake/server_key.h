@@ -2,7 +2,7 @@
 // The pair of keys by which clients recognise a server. The private key stays on the server's machine. The
 // public key is compiled into clients, or sent to them in a way that the game trusts. To make a new pair:
 //
-//     Key key;
+//     SecretKey key;
 //     if (!fill_random(key.bytes())) return ...;  // any 32 random bytes; see system_random.h
 //     const PublicKey known = public_key(key);
 
@@ -12,14 +12,14 @@
 
 #include "../crypto/primitives.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
-inline PublicKey public_key(const Key& private_key) {
+inline PublicKey public_key(const SecretKey& private_key) {
     return x25519_public_key(private_key);
 }
 
 /// The private key of every insecure server; known to everyone.
-Key insecure_server_key();
+SecretKey insecure_server_key();
 
 /// Returns two hexadecimal digits for each byte.
 std::string hex_of(std::span<const std::byte> bytes);
@@ -30,20 +30,25 @@ std::string hex_of(std::span<const std::byte> bytes);
 inline std::string to_text(const PublicKey& key) {
     return hex_of(key);
 }
-inline std::string to_secret_text(const Key& key) {
+inline std::string to_secret_text(const SecretKey& key) {
     return hex_of(key.bytes());
 }
 
 /// Returns nothing unless `text` is exactly 64 hexadecimal digits.
 std::optional<PublicKey> parse_public_key(std::string_view text);
-std::optional<Key> parse_private_key(std::string_view text);
+std::optional<SecretKey> parse_private_key(std::string_view text);
 
 /// Returns whether all bytes are zero, as in a config without a key.
 inline bool is_missing(const PublicKey& key) {
     return equal_in_constant_time(key, Bytes32{});
 }
-inline bool is_missing(const Key& key) {
+inline bool is_missing(const SecretKey& key) {
     return equal_in_constant_time(key.bytes(), Bytes32{});
 }
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::Bytes32, all::parse_private_key, all::parse_public_key, all::public_key, all::PublicKey,
+    all::SecretKey, all::to_secret_text, all::to_text;
 }  // namespace shoal::net

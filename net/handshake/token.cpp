@@ -6,7 +6,7 @@
 #include "../bytes.h"
 #include "server_key.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::byte kTokenVersion{2};
@@ -66,19 +66,19 @@ bool read_servers(ByteReader& in, Found found) {
 }
 
 /// The key that seals one token and nothing else, so its nonce can be zero.
-Key box_key(const Key& backend_key, std::span<const std::byte, kIdBytes> id) {
+SecretKey box_key(const SecretKey& backend_key, std::span<const std::byte, kIdBytes> id) {
     std::array<std::byte, kSealLabel.size() + kIdBytes> input;
     ByteWriter out(input);
     out.bytes(std::as_bytes(std::span(kSealLabel)));
     out.bytes(id);
-    Key keys[2];
+    SecretKey keys[2];
     hkdf(backend_key, input, keys);
     return keys[0];
 }
 
 }  // namespace
 
-std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& backend_key,
+std::optional<ClientToken> issue_token(const TokenRequest& request, const SecretKey& backend_key,
                                        const Bytes32& fresh) {
     if (request.servers.empty() || request.servers.size() > kMaxTokenServers ||
         !std::ranges::all_of(request.servers, is_server) || request.claims.size() > kMaxClaimsBytes ||
@@ -98,7 +98,7 @@ std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& b
     out.bytes(request.claims);
     // The id is derived from all bytes written so far. So tokens with different contents have different ids,
     // and each is sealed with another key.
-    Key derived[2];
+    SecretKey derived[2];
     hkdf(backend_key, out.written(), derived);
     const std::span<const std::byte> secret = out.written().subspan(kPrefixBytes);
 
@@ -117,7 +117,7 @@ std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& b
     return token;
 }
 
-std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Key& backend_key,
+std::optional<TokenError> open_token(std::span<const std::byte> sealed, const SecretKey& backend_key,
                                      std::uint64_t protocol_id, std::span<const Address> servers,
                                      std::uint64_t now_s, TokenContents& contents) {
     if (sealed.size() < kMinSealedTokenBytes || sealed.size() > kMaxSealedTokenBytes ||
@@ -220,4 +220,4 @@ std::optional<TokenError> TokenHistory::use(const TokenId& id, std::uint64_t exp
     return std::nullopt;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -25,7 +25,7 @@
 #include "../crypto/primitives.h"
 #include "../socket/address.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 constexpr std::size_t kMaxTokenServers = 8;
 constexpr std::size_t kMaxClaimsBytes = 256;
@@ -54,7 +54,7 @@ struct ClientToken {
 /// `fresh`: 32 random bytes, different for each call (see fill_random). The token's key is derived from them,
 /// the backend key and the whole request: even with a broken random source, different requests have different
 /// keys, and strangers cannot compute them. Returns nothing if the request is invalid.
-std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& backend_key,
+std::optional<ClientToken> issue_token(const TokenRequest& request, const SecretKey& backend_key,
                                        const Bytes32& fresh);
 
 /// Returns the part of `buffer` that was written.
@@ -92,8 +92,8 @@ std::string_view describe(TokenError error);
 /// undefined. `servers`: addresses and ports under which clients reach this server (usually one, or one per
 /// family); the token must contain one of them. Scopes are ignored. To change the backend key: try the new
 /// key; if the result is `forged`, try the old key, until the last token under the old key has expired.
-[[nodiscard]] std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Key& backend_key,
-                                                   std::uint64_t protocol_id,
+[[nodiscard]] std::optional<TokenError> open_token(std::span<const std::byte> sealed,
+                                                   const SecretKey& backend_key, std::uint64_t protocol_id,
                                                    std::span<const Address> servers, std::uint64_t now_s,
                                                    TokenContents& contents);
 
@@ -121,4 +121,9 @@ private:
     std::uint64_t now_s_ = 0;                           // the highest now_s so far
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::ClientToken, all::describe, all::issue_token, all::kMaxClaimsBytes, all::kMaxTokenServers,
+    all::parse_client_token, all::to_text, all::TokenError, all::TokenRequest;
 }  // namespace shoal::net

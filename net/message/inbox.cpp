@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // Number of packets in newest_ids_; a power of two. expected_id() looks at most 65 packet numbers back.
@@ -237,4 +237,4 @@ bool Inbox::is_consistent() const {
            (slots_.empty() || slots_[0].state != State::delivered);
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -12,7 +12,7 @@
 #include "../packet.h"
 #include "message_store.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Limit of the sender: its reliable messages from the oldest unacknowledged one on have at most this many
 /// bytes together. An Inbox keeps at most kMaxReliableBytes more: the first pieces of an incomplete message.
@@ -112,4 +112,4 @@ private:
     std::vector<std::uint64_t> sequenced_;   // by key: number of the newest packet with a message of this key
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <numeric>
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 // Even if each fragment has only kMinPayloadBytes, kMaxFragments of them carry the largest payload.
 static_assert(kMaxFragments * kMinPayloadBytes >= kMaxLargePayloadBytes);
@@ -148,4 +148,4 @@ bool IncomingPayload::is_consistent() const {
     return bytes == bytes_.size() && bytes <= kMaxLargePayloadBytes;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

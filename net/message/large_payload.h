@@ -10,7 +10,7 @@
 #include "../packet.h"
 #include "../stats.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Sending half of one connection. One payload is on its way at a time. It has exactly one fate: delivered
 /// when all of its fragments are acknowledged; lost if one of them was lost kMaxFragmentSends times. The
@@ -109,4 +109,4 @@ private:
     std::vector<std::byte> bytes_;      // bytes of the fragments that arrived, in the order of their indices
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

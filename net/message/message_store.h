@@ -10,7 +10,7 @@
 
 #include "../index_pool.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// The memory grows with the messages and never shrinks; freed blocks are used again without an allocation.
 /// The owner limits the number of bytes.
@@ -57,4 +57,4 @@ private:
     IndexPool<Block> blocks_;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, for the estimates in Waiting
@@ -479,4 +479,4 @@ bool SendQueue::is_consistent() const {
            (sent_.empty() || !messages_[sent_[0]].is_delivered) && (copies > 0) <= (carried_.used() > 0);
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

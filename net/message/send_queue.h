@@ -16,7 +16,7 @@
 #include "inbox.h"
 #include "message_store.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// A reliable message is in flight until a packet with it is delivered. If all packets with it are lost, it
 /// is queued again. Unreliable messages that wait too long are dropped. Calls take time in proportion to the
@@ -230,4 +230,4 @@ private:
     bool is_sorted = true;  // the reliable messages are in the order of their ids
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

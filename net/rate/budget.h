@@ -7,7 +7,7 @@
 
 #include "../endpoint.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next packet
 /// waits until the debt is paid. Unused budget is saved up to a maximum: two packets, or the bytes that the
@@ -57,4 +57,4 @@ private:
     Time accrued_;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

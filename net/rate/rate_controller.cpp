@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using namespace std::chrono_literals;
@@ -378,4 +378,4 @@ void RateController::watch_loss(Time now, const ConnectionStats& stats) {
     }
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -13,7 +13,7 @@
 #include "round_trips.h"
 #include "usual_loss.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// One direction of one connection. Bytes count whole datagrams; rates are bytes per second. Reads
 /// rtt, latest_rtt and bytes_in_flight of the stats; writes rate, queue_delay and rate_limit.
@@ -153,4 +153,4 @@ private:
     RateLimit denied_ = RateLimit::application;  // argument of the last on_denied() since update()
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

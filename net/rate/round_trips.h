@@ -9,7 +9,7 @@
 
 #include "../endpoint.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Statistics of one connection's round-trip times, per round. A round is a measuring interval (RATE.md) that
 /// the caller ends.
@@ -120,4 +120,4 @@ private:
     Duration queue_{0}, standing_{0};
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // Length of an epoch: kPeriod, doubled while it is below three round trips and below kLongest.
@@ -81,4 +81,4 @@ void UsualLoss::abandon(Time now) {
     epoch_ = {.began = now};
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

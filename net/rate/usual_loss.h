@@ -7,7 +7,7 @@
 
 #include "../endpoint.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Loss of one connection, in epochs of a second or more. An epoch ends when the host's clock reaches a
 /// multiple of the epoch's length: connections with similar round trips begin their trials together.
@@ -52,4 +52,4 @@ private:
     float delivered_rate_ = 0;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

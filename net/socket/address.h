@@ -13,7 +13,7 @@
 
 #include "../result.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) are always stored as IPv4, so that an IPv4 sender has the same
 /// Address on an IPv4 socket and on a dual-stack socket.
@@ -54,10 +54,10 @@ struct Address {
     }
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all
 
 /// Not keyed: a stranger can choose addresses that share a bucket.
 template <>
-struct std::hash<shoal::net::Address> {
-    std::size_t operator()(const shoal::net::Address& address) const noexcept;
+struct std::hash<shoal::net::all::Address> {
+    std::size_t operator()(const shoal::net::all::Address& address) const noexcept;
 };

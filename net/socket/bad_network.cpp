@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 bool is_later(const LinkConditioner::Datagram& a, const LinkConditioner::Datagram& b) {
@@ -160,4 +160,4 @@ void BadNetwork::carry(const Address& from, const Address& to, std::span<const s
     if (receiver != places_.end()) receiver->second.in.push(from, to, datagram, now_);
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

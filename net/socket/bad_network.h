@@ -6,7 +6,7 @@
 
 #include "socket.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// Probabilities are 0..1, per datagram, independent of each other.
 struct LinkConfig {
@@ -153,4 +153,8 @@ private:
     Time now_{0};
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::BadNetwork, all::LinkConfig, all::LinkStats;
 }  // namespace shoal::net

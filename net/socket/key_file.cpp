@@ -18,7 +18,7 @@
 #include "../crypto/entropy.h"
 #include "system_random.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// Returns the first line of a file. Returns nothing if the file cannot be read; errno says why.
@@ -85,18 +85,18 @@ bool make_private(const std::string& path, const std::string& bytes, bool may_re
 
 }  // namespace
 
-KeyOrWhy<Key> load_or_make_private_key(const std::string& path) {
+KeyOrWhy<SecretKey> load_or_make_private_key(const std::string& path) {
     std::optional<std::string> line = read_line(path);
     if (!line && errno == ENOENT) {
         Seed random{};
         if (!fill_random(random)) return {{}, "the system has no random bytes"};
-        const Key made(random);
+        const SecretKey made(random);
         if (!make_private(path, to_secret_text(made) + "\n", false) && !std::filesystem::exists(path))
             return {{}, cannot("write", path)};
         line = read_line(path);  // of this program, or of another one that was faster
     }
     if (!line) return {{}, cannot("read", path)};
-    const std::optional<Key> key = parse_private_key(*line);
+    const std::optional<SecretKey> key = parse_private_key(*line);
     if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
     return {key, {}};
 }
@@ -136,4 +136,4 @@ KeyOrWhy<ClientToken> read_token(const std::string& path) {
     return {std::move(token), {}};
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

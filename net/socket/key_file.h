@@ -7,7 +7,7 @@
 #include "../handshake/server_key.h"
 #include "../handshake/token.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// A key or token, or one line that says why there is none.
 template <class T>
@@ -17,7 +17,7 @@ struct KeyOrWhy {
 };
 
 /// Reads the private key. If the file does not exist, makes a key and a file that only its owner can read.
-KeyOrWhy<Key> load_or_make_private_key(const std::string& path);
+KeyOrWhy<SecretKey> load_or_make_private_key(const std::string& path);
 
 /// Returns false if the file cannot be written.
 bool write_public_key(const std::string& path, const PublicKey& key);
@@ -30,4 +30,9 @@ bool write_private(const std::string& path, const std::string& bytes);
 /// input.
 KeyOrWhy<ClientToken> read_token(const std::string& path);
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::KeyOrWhy, all::load_or_make_private_key, all::read_public_key, all::read_token, all::write_private,
+    all::write_public_key;
 }  // namespace shoal::net

@@ -1,6 +1,6 @@
 #include "network_thread.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr Duration kPatience = std::chrono::milliseconds(100);  // longest sleep of the thread
@@ -159,4 +159,4 @@ void NetworkThread::show_stats() {
     shown_.receive_overflow = receive_overflow_;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

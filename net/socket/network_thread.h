@@ -12,7 +12,7 @@
 
 #include "socket.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// A bounded queue of datagrams without locks: one thread writes, another reads. All memory is allocated at
 /// creation.
@@ -124,4 +124,8 @@ private:
     std::thread thread_;
 };
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::NetworkThread, all::NetworkThreadConfig, all::NetworkThreadStats;
 }  // namespace shoal::net

@@ -38,7 +38,7 @@
 #endif
 #endif
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 #ifdef _WIN32
@@ -505,4 +505,4 @@ std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_
     return count;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -15,7 +15,7 @@
 #include "../result.h"
 #include "address.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 struct SocketConfig {
     std::uint32_t receive_buffer_bytes = 1 << 20;  // a request; the system may give less
@@ -137,4 +137,8 @@ Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16
 /// or flush().
 std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
 
+}  // namespace shoal::net::all
+
+namespace shoal::net {
+using all::receive_all, all::resolve, all::Socket, all::SocketConfig, all::SocketStats, all::wait_readable;
 }  // namespace shoal::net

@@ -25,7 +25,7 @@
 #include "../schema/schema.h"
 #include "../show/sight.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// The argument of validators and mutations.
 class Act {
@@ -76,9 +76,8 @@ public:
     std::optional<T> seen(ecs::Entity entity) const {
         const T* const now = world.try_get<T>(entity);
         std::optional<T> value = now ? std::optional<T>(*now) : std::optional<T>(std::in_place);
-        const bool is_seen = sight_
-                                 ? sight_->see(who, entity, &detail::type_address<T>, now != nullptr, &*value)
-                                 : now != nullptr;
+        const bool is_seen =
+            sight_ ? sight_->see(who, entity, &type_address<T>, now != nullptr, &*value) : now != nullptr;
         return is_seen ? value : std::nullopt;
     }
 
@@ -107,8 +106,6 @@ concept HasMutation = requires(const T& action, Act& act) {
     action.mutate(act);
 };
 
-namespace detail {
-
 // A name that two base classes have is ambiguous: so a class has a member of this name, whatever its type,
 // if &Both<..>::name is invalid.
 struct NameValidate {
@@ -131,14 +128,12 @@ concept NamesMutate = requires {
 }
 || (!std::is_final_v<T> && !requires { &Both<T, NameMutate>::mutate; });
 
-}  // namespace detail
-
 /// Whether the library can call the `validate` and the `mutate` of an action, if it has members of these
 /// names.
 template <class T>
-concept ValidatorFits = HasValidator<T> || !detail::NamesValidate<T>;
+concept ValidatorFits = HasValidator<T> || !NamesValidate<T>;
 template <class T>
-concept MutationFits = HasMutation<T> || !detail::NamesMutate<T>;
+concept MutationFits = HasMutation<T> || !NamesMutate<T>;
 
 /// For static_assert in an overload that nothing else fits.
 template <class T>
@@ -196,4 +191,8 @@ struct Call {
     bool is_late = false;  // on a client: an entity that the action names did not arrive in time, and is null
 };
 
+}  // namespace shoal::replication::all
+
+namespace shoal::replication {
+using all::Act, all::Call, all::is_newer, all::PlayerId, all::Tick;
 }  // namespace shoal::replication

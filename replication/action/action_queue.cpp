@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 // A small action is sent in three payloads, so that the loss of one or two of them does not delay it by a
@@ -163,4 +163,4 @@ bool ActionQueue::is_consistent() const {
     });
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -7,7 +7,7 @@
 #include "../codec/codec.h"
 #include "../play/message_kind.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr unsigned kTypeOrder = 2, kAgeOrder = 2, kCountOrder = 0, kNetIdOrder = 8, kLagOrder = 7;
@@ -111,7 +111,7 @@ void write_earlier(const EarlierActions& actions, std::vector<std::byte>& out) {
     const std::size_t before = out.size();
     out.resize(before + 2 * kActionStreams + 1);
     const std::span<std::byte> added = std::span(out).subspan(before);
-    net::ByteWriter bytes(added);
+    net::all::ByteWriter bytes(added);
     for (const std::uint16_t next : actions.next) bytes.u16(next);
     bytes.u8(actions.epoch);
 }
@@ -119,7 +119,7 @@ void write_earlier(const EarlierActions& actions, std::vector<std::byte>& out) {
 std::optional<EarlierActions> take_earlier(std::span<const std::byte>& in) {
     constexpr std::size_t kBytes = 2 * kActionStreams + 1;
     if (in.size() < kBytes) return std::nullopt;
-    net::ByteReader bytes(in.first(kBytes));
+    net::all::ByteReader bytes(in.first(kBytes));
     EarlierActions actions;
     for (std::uint16_t& next : actions.next) next = bytes.u16();
     actions.epoch = bytes.u8();
@@ -214,4 +214,4 @@ std::optional<ActionResults> read_results(std::span<const std::byte> message) {
     return out;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

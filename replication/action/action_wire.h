@@ -16,7 +16,7 @@
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 inline constexpr std::size_t kMaxActionBytes = 512;       // size of the arguments of one action
 inline constexpr std::uint32_t kMaxTouched = 32;          // existing entities that one action changes
@@ -104,4 +104,4 @@ struct ActionResults {
 /// Returns nothing if the message has no results, or is malformed.
 std::optional<ActionResults> read_results(std::span<const std::byte> message);
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -6,7 +6,7 @@
 #include "../codec/codec.h"
 #include "../message.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 using ecs::all::call_guarded;
 
@@ -348,4 +348,4 @@ void ClientActions::reset() {
     is_broken_ = is_playing_ = false;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

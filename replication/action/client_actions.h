@@ -18,7 +18,7 @@
 #include "action_queue.h"
 #include "overlay.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Not thread-safe.
 class ClientActions final : private EntityMap {
@@ -204,4 +204,4 @@ private:
     Stats stats_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

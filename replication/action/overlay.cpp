@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 void Overlay::add(Key action, ecs::Entity entity, ComponentIndex component) {
     if (!receiver_.overlay(entity, component)) return;
@@ -68,4 +68,4 @@ bool Overlay::is_consistent() const {
     return entries_.size() < kFullEntries + kMaxTouched * kMaxComponents;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

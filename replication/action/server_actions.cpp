@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 using ecs::all::call_guarded;
 
@@ -455,4 +455,4 @@ std::size_t ServerActions::waiting(net::PeerId id) const {
            player->inbox.waiting(ActionStream::independent).size();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -20,7 +20,7 @@
 #include "action.h"
 #include "action_inbox.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Limits of one player's actions.
 struct ActionLimits {
@@ -236,4 +236,4 @@ private:
     std::vector<std::uint32_t> words_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

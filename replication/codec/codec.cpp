@@ -8,7 +8,7 @@
 #include "group.h"
 #include "part.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 // The format is specified in ../WIRE.md.
@@ -257,4 +257,4 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
     return static_cast<std::uint32_t>(std::min<std::size_t>(bits, 0x7fffffff));
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -10,7 +10,7 @@
 #include "../schema/image.h"
 #include "bits.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Writes the difference from `from` to `to`, or all of `to` if from.shape is null. `numbers`: the component
 /// numbers in the reader's schema, which must have all components of the images; null if it is the same
@@ -39,4 +39,4 @@ bool read_value(const ComponentLayout& layout, std::span<const std::uint32_t> fr
 /// Greatest number of bits that write_image writes for one component if there is no baseline.
 std::uint32_t max_component_bits(const ComponentLayout& layout);
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

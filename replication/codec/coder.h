@@ -8,7 +8,7 @@
 
 #include "bits.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Codes one decision per call. A coder that writes or measures takes the decision from the argument and
 /// returns it; a coder that reads ignores the argument and returns the decision that it reads. Only a reader
@@ -70,4 +70,4 @@ private:
     std::size_t bits_ = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

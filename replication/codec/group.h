@@ -11,7 +11,7 @@
 #include "../schema/lanes.h"
 #include "coder.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 inline constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kSymbolOrder = 3, kReferenceOrder = 8;
 inline constexpr unsigned kMaxOrder = 20;  // greatest k
@@ -123,4 +123,4 @@ void code_changed_element(C& coder, const Part& part, const std::uint32_t* old, 
             code_group(coder, part.lanes[i], {i, 1}, old, element);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -4,7 +4,7 @@
 
 #include "coder.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 // The format is specified in ../WIRE.md.
 namespace {
@@ -121,4 +121,4 @@ StateHeader read_state_header(BitReader& in, bool predicts) {
     return header;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -9,7 +9,7 @@
 #include "../schema/pending_id.h"
 #include "bits.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Greatest distance, in packet numbers, from a packet to an earlier packet that its header names.
 inline constexpr std::uint32_t kMaxPacketDistance = 255;
@@ -116,4 +116,4 @@ std::size_t write_state_header(StateHeader header, BitWriter* out);
 /// knows the anchor's tick, and adds the anchor's age.
 StateHeader read_state_header(BitReader& in, bool predicts = false);
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Only somebody who knows the seed can choose many keys that share a bucket. Use the seed 0 for tables whose
 /// keys no stranger chooses. Source: multiply-shift hashing, Dietzfelbinger, "Universal hashing and k-wise
@@ -22,4 +22,4 @@ private:
     std::uint64_t factor_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

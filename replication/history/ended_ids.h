@@ -6,7 +6,7 @@
 
 #include "net_ids.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Net ids rise, and a net id takes the place of the one that is lower by kSize. So an ended entity is
 /// remembered while about kSize newer entities are created.
@@ -23,4 +23,4 @@ private:
     std::vector<NetId> ids_ = std::vector<NetId>(kSize);  // by net id modulo kSize; 0: none
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <cstring>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr std::uint32_t kFirstChunks = 4;     // 1 MiB; memory that is not used yet takes no pages
@@ -190,4 +190,4 @@ bool History::is_consistent() const {
     return true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -9,7 +9,7 @@
 
 #include "../schema/image.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 struct Version {
     Tick tick = 0;
@@ -168,4 +168,4 @@ inline std::optional<Version> History::find(Tick tick) const {
     return (*this)[count - 1];
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -9,7 +9,7 @@
 #include "../schema/stable_key.h"
 #include "net_ids.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Returns the net id that the entity's StableKey reserves. Returns 0 if the entity is dead, has no key, or
 /// has one over kMaxStableKey.
@@ -67,4 +67,4 @@ private:
     ecs::Hook on_add_, on_change_, on_remove_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 std::uint32_t NetIds::allocate(ecs::Entity entity) {
     assert(entity && find(entity) == kNone);
@@ -129,4 +129,4 @@ bool NetIds::is_consistent() const {
     return used == size_ && filled == size_ && size_ * 2 <= buckets_.size();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -10,7 +10,7 @@
 #include "../schema/stable_key.h"
 #include "bucket_hash.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Name of an entity in packets: never 0. A sender uses an ordinary net id for one entity only. A reserved
 /// one names the entity that has a StableKey, and later perhaps another entity with this key.
@@ -91,4 +91,4 @@ private:
     std::uint64_t released_ = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 void ReferenceIndex::add(std::uint32_t target, std::uint32_t referrer) {
     if (referrer >= referrers_.size()) referrers_.resize(referrer + std::size_t{1}, kNone);
@@ -73,4 +73,4 @@ bool ReferenceIndex::is_consistent() const {
     return chained == count_ && listed == count_ && count_ + free == links_.size();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -7,7 +7,7 @@
 
 #include "bucket_hash.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A multiset of pairs (target, referrer). Targets are any 32-bit numbers, referrers small indices. Memory is
 /// reused: nothing is allocated once the index has grown enough.
@@ -54,4 +54,4 @@ private:
     std::size_t count_ = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -5,7 +5,7 @@
 
 #include "../codec/state_packet.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr std::size_t kMostEndedKeys = 64;  // a message that names one more waits
@@ -287,4 +287,4 @@ bool Replicas::is_consistent() const {
     return versions == pool_.in_use() && cost <= cost_;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

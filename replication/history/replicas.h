@@ -16,7 +16,7 @@
 #include "keyed_entities.h"
 #include "net_ids.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// The replicas of a client: its copies of the server's entities. A replica is open from its first record
 /// until end(). Its index is also the index of its row in ids(). Not thread-safe.
@@ -226,4 +226,4 @@ private:
     std::function<void(std::uint32_t)> on_jump_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 // An update forgets the versions of at most this many ticks, or this many versions if these are more ticks.
@@ -355,4 +355,4 @@ bool Shadow::is_consistent() const {
            references_.is_consistent();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 MessageIntake::Verdict MessageIntake::arrive(const MessageLimits& limits, Item& message, bool must_wait) {
     const std::size_t bytes = message.bytes.size();
@@ -38,4 +38,4 @@ bool MessageIntake::pay(const MessageLimits& limits, std::size_t bytes, net::Tim
     return true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

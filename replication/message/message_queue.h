@@ -11,7 +11,7 @@
 #include "../receive/receiver.h"
 #include "typed_messages.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Not thread-safe.
 class MessageQueue {
@@ -80,4 +80,4 @@ private:
     bool must_deliver_all_ = false;  // a handler called deliver_all()
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

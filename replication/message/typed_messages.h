@@ -15,7 +15,7 @@
 #include "../play/struct_codec.h"
 #include "../schema/image.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// How a message arrived.
 struct MessageInfo {
@@ -108,4 +108,4 @@ private:
     MessageStats stats_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// The actions of one player are numbered in two streams. If an action of the ordered stream is rejected, the
 /// later actions of this stream that the client called before it knew of the rejection are dropped. The
@@ -12,4 +12,4 @@ namespace shoal::replication {
 enum class ActionStream : std::uint8_t { ordered, independent };
 inline constexpr std::size_t kActionStreams = 2;
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

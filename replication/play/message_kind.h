@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// First byte of a message between server and client.
 enum class MessageKind : std::uint8_t {
@@ -30,4 +30,4 @@ enum class MessageOrder : std::uint8_t {
     unordered = 2,  // in no order with actions
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

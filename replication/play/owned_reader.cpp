@@ -5,7 +5,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr double kRefusalsPerSecond = 20;
@@ -173,4 +173,4 @@ void OwnedReader::forget_not_owned(Player& player) const {
     player.most_newest = std::max(kFewNewest, 2 * player.newest.size());
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

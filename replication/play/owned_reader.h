@@ -19,7 +19,7 @@
 #include "struct_codec.h"
 #include "uplink.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Reads the section Section::owned_state of all clients. Not thread-safe.
 class OwnedReader final : public SectionReader, private EntityMap {
@@ -118,4 +118,4 @@ private:
     std::size_t sent_count_ = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

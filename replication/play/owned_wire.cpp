@@ -6,7 +6,7 @@
 #include "../codec/codec.h"
 #include "message_kind.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 // The format is specified in ../WIRE.md.
 
@@ -46,14 +46,14 @@ std::optional<OwnedRefusal> read_refusal(const Schema& schema, std::span<const s
 std::vector<std::byte> write_send_owned(std::span<const std::uint32_t> net_ids) {
     assert(net_ids.size() <= kMaxAskedEntities);
     std::vector<std::byte> message(1 + 4 * net_ids.size());
-    net::ByteWriter out(message);
+    net::all::ByteWriter out(message);
     out.u8(static_cast<std::uint8_t>(MessageKind::send_owned));
     for (const std::uint32_t net_id : net_ids) out.u32(net_id);
     return message;
 }
 
 std::optional<std::vector<std::uint32_t>> read_send_owned(std::span<const std::byte> message) {
-    net::ByteReader in(message);
+    net::all::ByteReader in(message);
     const bool is_send_owned = in.u8() == static_cast<std::uint8_t>(MessageKind::send_owned);
     if (!is_send_owned || message.size() % 4 != 1 || message.size() > 1 + 4 * kMaxAskedEntities)
         return std::nullopt;
@@ -62,4 +62,4 @@ std::optional<std::vector<std::uint32_t>> read_send_owned(std::span<const std::b
     return net_ids;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

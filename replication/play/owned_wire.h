@@ -14,7 +14,7 @@
 #include "../schema/pending_id.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 inline constexpr std::size_t kMaxOwnedValues = 256;  // most values in one payload
 inline constexpr std::size_t kMaxRefusalBytes = 64;  // size of a reason; a longer one is cut
@@ -40,4 +40,4 @@ std::vector<std::byte> write_send_owned(std::span<const std::uint32_t> net_ids);
 /// Returns nothing if the message has another kind, or is malformed.
 std::optional<std::vector<std::uint32_t>> read_send_owned(std::span<const std::byte> message);
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -5,7 +5,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 OwnedWriter::OwnedWriter(ecs::World& world, const Schema& schema, Receiver& receiver)
     : world_(world),
@@ -235,4 +235,4 @@ bool OwnedWriter::is_consistent() const {
     return pending == pending_count_;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

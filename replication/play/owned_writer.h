@@ -16,7 +16,7 @@
 #include "owned_wire.h"
 #include "uplink.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// While this client owns an entity (it has the tag Mine), records can add and remove components with
 /// from_owner(), but do not change their values. If the game writes such a component, its newest value is
@@ -111,4 +111,4 @@ private:
     Stats stats_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <optional>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 Players::Player& Players::add(net::PeerId connection) {
     assert(!find(connection) && "the player was added before");
@@ -46,7 +46,7 @@ const Players::Player* Players::find_connected(net::PeerId connection) const {
     return player && player->connection == connection ? player : nullptr;
 }
 
-Players::Player* Players::must_leave(const net::Networks& networks, std::size_t per_machine,
+Players::Player* Players::must_leave(const net::all::Networks& networks, std::size_t per_machine,
                                      std::size_t most) {
     std::size_t away = 0, most_of_machine = 0;
     std::unordered_map<std::uint64_t, std::size_t> counts;
@@ -59,7 +59,8 @@ Players::Player* Players::must_leave(const net::Networks& networks, std::size_t 
     std::optional<std::uint64_t> full;
     for (std::size_t place = 0; place < networks.hashes().size(); ++place) {
         const std::uint64_t hash = networks.hashes()[place];
-        if (counts.contains(hash) && counts[hash] >= net::Networks::limit_at(place, per_machine)) full = hash;
+        if (counts.contains(hash) && counts[hash] >= net::all::Networks::limit_at(place, per_machine))
+            full = hash;
     }
     Player* longest = nullptr;
     if (!full && away < most) return longest;
@@ -86,4 +87,4 @@ Players::Player* Players::find_by_ticket(const Ticket& ticket, std::uint64_t cli
     return nullptr;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

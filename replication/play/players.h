@@ -16,7 +16,7 @@
 #include "seat.h"
 #include "ticket.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Not thread-safe.
 class Players {
@@ -32,7 +32,7 @@ public:
         std::vector<NetId> named;
         Seat seat;
         SeatKey key;
-        net::Networks networks;  // of its last connection, if the player is away
+        net::all::Networks networks;  // of its last connection, if the player is away
     };
 
     /// Adds a player with its first connection, which is also its id. Requires that no player has this id.
@@ -54,9 +54,9 @@ public:
     }
     /// Returns the player that must leave so that one more player, of these networks, can be away; null if
     /// there is room. At most `most` players are away, and of each machine and network as many as
-    /// net::Networks::limit_at() says for `per_machine`. The player that is away longest leaves: of a network
-    /// that has no room, or else of the machine that has most players away.
-    Player* must_leave(const net::Networks& networks, std::size_t per_machine, std::size_t most);
+    /// net::all::Networks::limit_at() says for `per_machine`. The player that is away longest leaves: of a
+    /// network that has no room, or else of the machine that has most players away.
+    Player* must_leave(const net::all::Networks& networks, std::size_t per_machine, std::size_t most);
     /// Returns the player whose seat a connection with this client id can take with the ticket. If there is
     /// none, counts why not, and returns null.
     Player* find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats);
@@ -79,4 +79,4 @@ private:
     std::vector<Player*> by_connection_;  // by PeerId::index(); null: there is none
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

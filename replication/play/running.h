@@ -5,7 +5,7 @@
 
 #include "../../ecs/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Sets a flag while it lives, also if a function of the game throws. Nested ones have no effect on the flag.
 /// The end of the outermost one throws what hooks and functions given to ecs::all::call_guarded() threw.
@@ -32,4 +32,4 @@ auto guarded(ecs::World& world, Fn fn) {
     };
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -7,7 +7,7 @@
 #include "../../ecs/entity.h"
 #include "../../net/endpoint.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 enum class Phase : std::uint8_t {
     disconnected,
@@ -93,4 +93,4 @@ private:
     ecs::Entity player_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -2,7 +2,7 @@
 
 #include <new>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 StructValue::StructValue(const SchemaType& type)
     : type_(type), memory_(::operator new (type.size, std::align_val_t{type.align})) {
@@ -25,4 +25,4 @@ void StructCodec::restore(const SchemaType& type, std::span<const std::uint32_t>
     type.layout.restore(words.data(), words.data() + type.layout.lanes().size(), map_, value, &stack_);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

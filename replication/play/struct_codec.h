@@ -8,7 +8,7 @@
 #include "../schema/lanes.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Owns one value of a type of the schema. The constructor makes the value, the destructor destroys it.
 class StructValue {
@@ -47,4 +47,4 @@ private:
     ComponentLayout::Misfits misfits_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

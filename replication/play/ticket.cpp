@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 std::vector<std::byte> Ticket::bytes() const {
     std::vector<std::byte> result(kBytes);
-    net::ByteWriter out(result);
+    net::all::ByteWriter out(result);
     out.u32(seat.value);
     out.bytes(secret);
     return result;
@@ -15,15 +15,15 @@ std::vector<std::byte> Ticket::bytes() const {
 std::optional<Ticket> Ticket::from(std::span<const std::byte> bytes) {
     if (bytes.size() != kBytes) return std::nullopt;
     Ticket ticket;
-    ticket.seat.value = net::load<std::uint32_t>(bytes.data());
+    ticket.seat.value = net::all::load<std::uint32_t>(bytes.data());
     std::copy(bytes.begin() + 4, bytes.end(), ticket.secret.begin());
     if (!ticket.seat) return std::nullopt;
     return ticket;
 }
 
 bool SeatKey::accepts(const Ticket& ticket) const {
-    const bool is_newest = net::equal_in_constant_time(ticket.secret, newest_);
-    const bool is_used = net::equal_in_constant_time(ticket.secret, used_);
+    const bool is_newest = net::all::equal_in_constant_time(ticket.secret, newest_);
+    const bool is_used = net::all::equal_in_constant_time(ticket.secret, used_);
     return is_newest | is_used;
 }
 
@@ -34,10 +34,10 @@ void SeatKey::use(const Ticket& ticket, net::Entropy& entropy) {
 }
 
 std::array<std::byte, 16> SeatKey::new_secret(net::Entropy& entropy) {
-    const net::Key key = entropy.next_key();
+    const net::all::SecretKey key = entropy.next_key();
     std::array<std::byte, 16> secret{};
     std::copy_n(key.bytes().begin(), secret.size(), secret.begin());
     return secret;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -13,7 +13,7 @@
 #include "action_stream.h"
 #include "player_id.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Secret: whoever has it can take the player's seat.
 struct Ticket {
@@ -65,7 +65,7 @@ public:
     bool accepts(const Ticket& ticket) const;
     /// Returns whether the ticket was valid until the last use().
     bool is_outdated(const Ticket& ticket) const {
-        return net::equal_in_constant_time(ticket.secret, outdated_);
+        return net::all::equal_in_constant_time(ticket.secret, outdated_);
     }
     /// Call it when a connection took the seat with this ticket. Requires accepts(ticket). Makes a new
     /// ticket.
@@ -82,4 +82,4 @@ private:
     std::array<std::byte, 16> newest_{}, used_{}, outdated_{};
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -1,6 +1,6 @@
 #include "uplink.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 // The format is specified in ../WIRE.md.
 
@@ -54,4 +54,4 @@ bool UplinkReader::read(net::PeerId peer, std::uint64_t packet, std::span<const 
     return true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -5,7 +5,7 @@
 
 #include "input_log.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 InputBuffer::InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience,
                          net::Duration tick)
@@ -77,4 +77,4 @@ std::span<const std::uint32_t> InputBuffer::take(Tick tick) {
     return out_;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -10,7 +10,7 @@
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Counts what happened to the inputs of a player. T is the input type of the schema.
 struct InputStats {
@@ -78,4 +78,4 @@ private:
     InputStats stats_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 InputClock::Advance InputClock::advance(net::Time now, net::Duration rtt, net::Duration rtt_var) {
     if (timeline_.is_empty()) return {};
@@ -48,4 +48,4 @@ void InputClock::shift(net::Duration by) {
     is_shifting_ = true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

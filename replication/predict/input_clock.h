@@ -6,7 +6,7 @@
 
 #include "../show/timeline.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// P never decreases. The client estimates the first lead. Then the server measures how early inputs arrive,
 /// and asks the client to change the lead: this is a shift. Not thread-safe.
@@ -70,4 +70,4 @@ private:
     double shift_ms_ = 0;    // the rest of the shift
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

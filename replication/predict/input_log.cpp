@@ -6,7 +6,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 // The format is specified in ../WIRE.md.
 
@@ -140,4 +140,4 @@ bool InputSection::read(const SchemaStruct& type, std::span<const std::uint32_t>
     return in.ok();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

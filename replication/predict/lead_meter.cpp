@@ -6,7 +6,7 @@
 
 #include "input_clock.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wanted_ms_(2 * tick_ms_) {
     samples_.reserve(kSamples);
@@ -173,4 +173,4 @@ bool LeadMeter::is_consistent() const {
     return margins_ms == margins_ms_;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

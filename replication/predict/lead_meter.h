@@ -8,7 +8,7 @@
 
 #include "../show/timeline.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// The margin of a packet is the time from its arrival until the tick of its newest input begins. It is
 /// negative if the packet is late. Not thread-safe.
@@ -88,4 +88,4 @@ private:
     net::Time last_shift_{0};
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr std::uint32_t kWordBits = 32;
@@ -166,4 +166,4 @@ void PredictedValues::round_changes(ecs::ChangeCollector& changes, ecs::Componen
     changes.clear();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

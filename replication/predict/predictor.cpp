@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, EntityMap& map,
                      net::Duration max_lead)
@@ -352,4 +352,4 @@ void Predictor::write_input(ecs::Entity entity, std::span<const std::uint32_t> w
     });
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

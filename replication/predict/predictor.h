@@ -19,7 +19,7 @@
 #include "step.h"
 #include "step_check.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 struct PredictionStats {
     std::uint64_t ticks = 0;            // steps run for the first time
@@ -89,7 +89,7 @@ public:
     bool is_predicting() const { return is_predicting_; }
     const PredictionStats& stats() const { return stats_; }
     /// Changes `value` to what is to be shown now. `value` is a copy of the entity's component of this C++
-    /// type (detail::type_address). Returns false, without effect, if the entity is not predicted.
+    /// type (type_address). Returns false, without effect, if the entity is not predicted.
     bool show(ecs::Entity entity, const void* type, void* value) const;
     /// Null if the schema has no input.
     InputLog* inputs() { return log_.get(); }
@@ -173,4 +173,4 @@ private:
     PredictionStats stats_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

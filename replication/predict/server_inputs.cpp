@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 Tick patience_of(net::Duration patience, net::Duration tick) {
@@ -137,4 +137,4 @@ InputStats ServerInputs::stats(net::PeerId id) const {
     return player ? player->buffer->stats() : InputStats{};
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

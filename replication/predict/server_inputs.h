@@ -18,7 +18,7 @@
 #include "input_log.h"
 #include "lead_meter.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Reads the section `inputs` of payloads, and writes the inputs of a tick to the entities of their players.
 /// Not thread-safe.
@@ -112,4 +112,4 @@ private:
     std::uint64_t packet_ = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

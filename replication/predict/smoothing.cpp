@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
@@ -117,4 +117,4 @@ void Smoothing::show(const Shown& shown, double fraction, const void* type, void
     }
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

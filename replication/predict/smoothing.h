@@ -10,7 +10,7 @@
 #include "../schema/schema.h"
 #include "../show/float_fields.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Computes the shown numbers of predicted components with a Display. After a correction, the old shown value
 /// minus the new value is the error. It is added to the shown value, and shrinks to about a third in each
@@ -90,4 +90,4 @@ void Smoothing::begin(ecs::Entity entity, Shown& shown, Drawn&& drawn) const {
     }
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 /// Source of the mixer: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
@@ -31,4 +31,4 @@ std::uint64_t Step::random(ecs::Entity entity, std::uint32_t salt) const {
     return mix(mix_tick(context_.seed, tick), std::uint64_t{net_id} << 32 | salt);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -11,7 +11,7 @@
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A client's entity has this tag while the client predicts it.
 struct Predicted {};
@@ -23,7 +23,7 @@ public:
 
     template <class... Terms>
     ecs::Query<Terms...>& get() {
-        std::unique_ptr<Any>& found = queries_[&detail::type_address<void(Terms...)>];
+        std::unique_ptr<Any>& found = queries_[&type_address<void(Terms...)>];
         if (!found) found = std::make_unique<Held<Terms...>>(world_);
         return static_cast<Held<Terms...>&>(*found).query;
     }
@@ -87,4 +87,8 @@ private:
 /// A step function of the game.
 using OnStep = std::function<void(const Step&)>;
 
+}  // namespace shoal::replication::all
+
+namespace shoal::replication {
+using all::Predicted, all::Step;
 }  // namespace shoal::replication

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 std::size_t bytes_of(const Leaf& leaf) {
@@ -170,4 +170,4 @@ bool StepCheck::report_differences(Tick tick) {
     return is_found;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 /// The image that the world has of a replica; no shape if there is none yet.
@@ -364,4 +364,4 @@ bool Applier::is_consistent() const {
     return all_known && (!replicas_.gone().empty() || references_.size() == expected.size());
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

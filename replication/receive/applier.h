@@ -11,7 +11,7 @@
 #include "../history/replicas.h"
 #include "../schema/binding.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Not thread-safe.
 class Applier {
@@ -111,4 +111,4 @@ private:
     std::uint32_t most_archetypes_ = 512;  // above this, free_archetypes() frees archetypes without entities
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 void Completion::insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker,
                         const std::optional<StateHeader::Group>& group) {
@@ -71,4 +71,4 @@ bool Completion::is_consistent() const {
            needed <= kMaxPacketDistance + 1 && marker_->count >= 1 && marker_->count <= needed;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

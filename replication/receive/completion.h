@@ -8,7 +8,7 @@
 
 #include "../codec/state_packet.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// One per connection; not thread-safe.
 class Completion {
@@ -78,4 +78,4 @@ private:
     std::optional<Marker> marker_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

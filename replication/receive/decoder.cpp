@@ -6,7 +6,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 /// Returns whether `tick` is newer than all versions, but 2^31 ticks or more after the oldest one.
@@ -234,4 +234,4 @@ bool Decoder::is_consistent() const {
     return open + replicas_.ending_count() == replicas_.ids().size() && completion_.is_consistent();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

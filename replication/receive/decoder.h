@@ -14,7 +14,7 @@
 #include "completion.h"
 #include "local_writes.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
@@ -135,4 +135,4 @@ private:
     std::vector<std::uint32_t> staged_words_, words_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

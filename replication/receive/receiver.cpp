@@ -1,6 +1,6 @@
 #include "receiver.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
     : options_(options),
@@ -86,4 +86,4 @@ bool Receiver::is_consistent() const {
     return replicas_.is_consistent() && decoder_.is_consistent() && applier_.is_consistent();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -16,7 +16,7 @@
 #include "decoder.h"
 #include "local_writes.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A Decoder and an Applier with the replicas that they share. Not thread-safe. The world may have other
 /// entities beside the replicas.
@@ -238,4 +238,4 @@ private:
     std::size_t complete_count_ = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 /// Records the entities that are translated.
@@ -408,4 +408,4 @@ void Binding::remove_others(ecs::Entity entity, const Image& now, EntityMap& map
         if (!is_in(held, relation)) remove_other_pairs(entity, relation, now, map);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

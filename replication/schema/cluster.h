@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Replicated entities with the same id are a cluster. A client gets all changes of a cluster in one apply(),
 /// or none of them. So a client's replicas of a cluster always show the same tick. Entities join with
@@ -14,4 +14,4 @@ struct Cluster {
     bool operator==(const Cluster&) const = default;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

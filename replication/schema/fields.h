@@ -9,12 +9,10 @@
 #include <type_traits>
 #include <utility>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Greatest number of direct fields of a struct; nest structs to have more.
 inline constexpr std::size_t kMaxFields = 24;
-
-namespace detail {
 
 struct Anything {
     /// Never called: used in unevaluated expressions. clang++ wants a definition nevertheless if a constexpr
@@ -88,8 +86,6 @@ void visit_each(Visit& visit, Fields&... fields) {
     (visit(fields), ...);
 }
 
-}  // namespace detail
-
 /// An array, or a struct without constructors, private fields and virtual functions.
 template <class T>
 concept Aggregate = std::is_aggregate_v<T>;
@@ -97,14 +93,13 @@ concept Aggregate = std::is_aggregate_v<T>;
 /// Returns the number of direct fields of T; an array counts as one.
 template <Aggregate T>
 constexpr std::size_t field_count() {
-    return detail::count_from<T, detail::flat_count<T>()>();
+    return count_from<T, flat_count<T>()>();
 }
 
 /// Calls visit(field) for each direct field of `object`, in order of declaration.
 /// Requires field_count<T>() <= kMaxFields and no base class.
 template <class T, class Visit>
 void for_each_field(T& object, Visit&& visit) {
-    using detail::visit_each;
     constexpr std::size_t count = field_count<T>();
     static_assert(count <= kMaxFields, "too many fields in one struct: nest them");
     if constexpr (count == 1) {
@@ -193,4 +188,4 @@ void for_each_field(T& object, Visit&& visit) {
     }
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr std::uint32_t kReplicaBytes = 1024;         // an entity without components
@@ -53,8 +53,8 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->has_owned = shape->has_owned || schema_.components()[index].role == Role::owner;
         if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
         is_displayed = is_displayed || schema_.components()[index].display.kind != Display::Kind::step;
-        is_in_group = is_in_group || schema_.components()[index].type == &detail::type_address<Mine> ||
-                      schema_.components()[index].type == &detail::type_address<ToPredict>;
+        is_in_group = is_in_group || schema_.components()[index].type == &type_address<Mine> ||
+                      schema_.components()[index].type == &type_address<ToPredict>;
         is_predicted = is_predicted || schema_.components()[index].role == Role::predicted;
     }
     shape->is_delayed = is_displayed && !(is_in_group && is_predicted);
@@ -168,4 +168,4 @@ Image keep_owned(const Schema& schema, const Image& before, const Image& now,
     return {now.shape, words};
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

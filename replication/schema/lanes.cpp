@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr double kMostSteps = 4294967295.0;
@@ -560,4 +560,4 @@ bool ComponentLayout::sums_match(const std::uint32_t* parts) const {
     return true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

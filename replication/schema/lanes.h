@@ -12,7 +12,7 @@
 #include "../../ecs/entity.h"
 #include "field_codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// What a lane contains; decides how it is coded.
 enum class LaneKind : std::uint8_t {
@@ -266,4 +266,4 @@ void ComponentLayout::describe(Mix&& mix) const {
     }
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

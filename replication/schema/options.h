@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// How a client shows a component at a time between two versions, see Client::sample(). Made by the functions
 /// below.
@@ -95,4 +95,4 @@ constexpr WithState with_state() {
     return {};
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

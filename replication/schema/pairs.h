@@ -8,7 +8,7 @@
 #include "../../ecs/world.h"
 #include "lanes.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A pair of one source.
 template <class R>
@@ -35,8 +35,6 @@ struct PairOps {
 
     explicit operator bool() const { return gather != nullptr; }
 };
-
-namespace detail {
 
 template <ecs::all::Relation R>
 void gather_pairs(ecs::World& world, ecs::Entity source, EntityMap& map, std::vector<ecs::Entity>& unknown,
@@ -72,5 +70,4 @@ PairOps pair_ops() {
     return ops;
 }
 
-}  // namespace detail
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A field of an input that says how often something was pressed in one tick. A press is in exactly one tick,
 /// also if the frames of a client are shorter or longer than a tick. Unlike other fields it is not held: an
@@ -18,4 +18,4 @@ struct Press {
     std::uint8_t count = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <string_view>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using Kind = FieldCodec::Kind;
@@ -300,4 +300,4 @@ const std::uint32_t* restore_computed(const Leaf& leaf, const std::uint32_t* lan
     }
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

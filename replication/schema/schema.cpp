@@ -7,7 +7,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 // Hash, signature and summary are specified in ../WIRE.md.
@@ -150,11 +150,11 @@ void Schema::add(SchemaComponent component) {
     if (const std::string error = tolerance_error(component); !error.empty()) fail(component.name, error);
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (const std::string error = display_error(component); !error.empty()) fail(component.name, error);
-    if (component.type == &detail::type_address<Replicated>)
+    if (component.type == &type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");
-    if (component.type == &detail::type_address<Mine> && component.viewers != to_owner())
+    if (component.type == &type_address<Mine> && component.viewers != to_owner())
         fail(component.name, "is the tag Mine, which needs to_owner()");
-    if (component.type == &detail::type_address<Mine> && std::exchange(implies_mine_, false)) return;
+    if (component.type == &type_address<Mine> && std::exchange(implies_mine_, false)) return;
     for (const SchemaComponent& other : components_) {
         if (other.name == component.name) {
             fail(component.name, "is declared twice");
@@ -383,4 +383,4 @@ void Schema::use() const {
     is_used_ = true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -40,7 +40,7 @@
 #include "view_class.h"
 #include "walk.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// An entity is replicated while it has this tag.
 struct Replicated {};
@@ -66,8 +66,6 @@ struct Teleports {
 
 template <class T>
 struct Field;
-
-namespace detail {
 
 template <class T>
 inline constexpr char type_address = 0;
@@ -112,8 +110,6 @@ Field<T> inner_fields(Member T::*member, const Inner&... inner) {
     return out;
 }
 
-}  // namespace detail
-
 /// Greatest size of a full record without its header: what one entity can hold. A payload of several packets
 /// has room for one record of this size and all headers.
 inline constexpr std::size_t kMaxEntityBytes = 32'000;
@@ -142,7 +138,7 @@ constexpr std::uint32_t name_id(std::string_view name) {
 /// Codecs of a field of T, and of fields inside it. Made by field() and element().
 template <class T>
 struct Field {
-    std::vector<detail::CodecRange> ranges;  // the first one that contains a scalar applies to it
+    std::vector<CodecRange> ranges;  // the first one that contains a scalar applies to it
 };
 
 /// The type of a data member; a member function does not have such a type.
@@ -151,7 +147,7 @@ concept Object = std::is_object_v<T>;
 
 /// Codecs for a field of T, or of a base class of T.
 template <class F, class T>
-concept FieldOf = detail::is_field_of<F, T>;
+concept FieldOf = is_field_of<F, T>;
 
 /// A codec in the declaration of a T: of a field, or for all fields.
 template <class Option, class T>
@@ -166,32 +162,26 @@ template <class Option, class T>
 concept ActionOption =
     MessageOption<Option, T> || std::same_as<Option, AtMost> || std::same_as<Option, Independent>;
 
-namespace detail {
-
 template <class Option, class T>
 inline constexpr bool is_shown_by = false;
 template <class Fn, class T>
 inline constexpr bool is_shown_by<ShownBy<Fn>, T> = std::is_move_assignable_v<T>;
 
-}  // namespace detail
-
 /// An option in the declaration of a component.
 template <class Option, class T>
 concept ComponentOption =
     CodecOption<Option, T> || std::same_as<Option, ViewClasses> || std::same_as<Option, Display> ||
-    std::same_as<Option, Role> || std::same_as<Option, Tolerance> || detail::is_shown_by<Option, T>;
+    std::same_as<Option, Role> || std::same_as<Option, Tolerance> || is_shown_by<Option, T>;
 
 /// Writes to `out` the value at the part `t` of the way from `a` to `b`. All are values of one C++ type;
 /// `out` is neither `a` nor `b`.
 using MixValues = std::function<void(const void* a, const void* b, float t, void* out)>;
 
-namespace detail {
-
 /// The options of one declaration.
 template <class T>
-struct Options {
+struct Declared {
     template <class... Given>
-    explicit Options(const Given&... given) {
+    explicit Declared(const Given&... given) {
         (take(given), ...);
     }
 
@@ -247,24 +237,22 @@ struct Options {
     bool is_independent = false, has_state = false;
 };
 
-}  // namespace detail
-
 /// A field's codec applies to every scalar inside the field, except those for which `inner` has a codec.
 /// `inner` names fields of the struct in this field or, if the field is an array, of its elements:
 /// field(&Body::centre, field(&Vec::x, quantised(-1, 1, 0.1))).
-template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
+template <std::default_initializable T, Object Member, FieldOf<Innermost<Member>>... Inner>
 Field<T> field(Member T::*member, FieldCodec codec, const Inner&... inner) {
-    Field<T> out = detail::inner_fields(member, inner...);
-    out.ranges.push_back(detail::range_of(member, codec));
+    Field<T> out = inner_fields(member, inner...);
+    out.ranges.push_back(range_of(member, codec));
     return out;
 }
-template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
+template <std::default_initializable T, Object Member, FieldOf<Innermost<Member>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> field(Member T::*member, const Inner&... inner) {
-    return detail::inner_fields(member, inner...);
+    return inner_fields(member, inner...);
 }
 /// As field() above, but with both max_length() and a codec for numbers, in any order. element() and inner()
 /// take two codecs, too.
-template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
+template <std::default_initializable T, Object Member, FieldOf<Innermost<Member>>... Inner>
 Field<T> field(Member T::*member, FieldCodec one, FieldCodec other, const Inner&... inner) {
     return field(member, combined(one, other), inner...);
 }
@@ -273,17 +261,17 @@ Field<T> field(Member T::*member, FieldCodec one, FieldCodec other, const Inner&
 /// are pairs (`first` is the key). `codec` applies to the other fields of the elements, and may be
 /// max_length(): element(&Bag::items, max_length(40), field(&Item::kind, bounded(0, 500))). max_length() is
 /// not for strings, vectors and maps inside the elements.
-template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
+template <std::default_initializable T, Object Member, FieldOf<ElementOf<Member>>... Inner>
 Field<T> element(Member T::*member, FieldCodec codec, const Inner&... inner) {
-    Field<T> out{{detail::range_of(member, codec)}};
-    (detail::append_ranges<detail::ElementOf<Member>>(out.ranges[0].elements, inner, 0), ...);
+    Field<T> out{{range_of(member, codec)}};
+    (append_ranges<ElementOf<Member>>(out.ranges[0].elements, inner, 0), ...);
     return out;
 }
-template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
+template <std::default_initializable T, Object Member, FieldOf<ElementOf<Member>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> element(Member T::*member, const Inner&... inner) {
     return element(member, FieldCodec{}, inner...);
 }
-template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
+template <std::default_initializable T, Object Member, FieldOf<ElementOf<Member>>... Inner>
 Field<T> element(Member T::*member, FieldCodec one, FieldCodec other, const Inner&... inner) {
     return element(member, combined(one, other), inner...);
 }
@@ -293,16 +281,16 @@ Field<T> element(Member T::*member, FieldCodec one, FieldCodec other, const Inne
 /// element(&Grid::rows, max_length(8),
 ///         inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
 template <class T>
-requires detail::is_sequence<T> Field<T> inner(FieldCodec codec) {
+requires is_sequence<T> Field<T> inner(FieldCodec codec) {
     return {{{0, sizeof(T), ecs::all::type_name<T>(), codec, {}}}};
 }
-template <class T, FieldOf<detail::ElementOf<T>>... Inner>
+template <class T, FieldOf<ElementOf<T>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> inner(FieldCodec codec, const Inner&... fields) {
     Field<T> out = inner<T>(codec);
-    (detail::append_ranges<detail::ElementOf<T>>(out.ranges[0].elements, fields, 0), ...);
+    (append_ranges<ElementOf<T>>(out.ranges[0].elements, fields, 0), ...);
     return out;
 }
-template <class T, FieldOf<detail::ElementOf<T>>... Inner>
+template <class T, FieldOf<ElementOf<T>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> inner(const Inner&... fields) {
     return inner<T>(FieldCodec{}, fields...);
 }
@@ -456,9 +444,9 @@ public:
     /// Returns the index of T in components(), or kMaxComponents if T is not declared.
     template <class T>
     std::size_t find() const {
-        return find(&detail::type_address<T>);
+        return find(&type_address<T>);
     }
-    /// As find<T>(), with `type` = &detail::type_address<T>.
+    /// As find<T>(), with `type` = &type_address<T>.
     std::size_t find(const void* type) const;
 
     /// The component that holds the input on the entities of players. Requires that the schema has an input.
@@ -477,7 +465,7 @@ public:
     /// Returns the number of T among the structs of a kind; their count if T is not declared.
     template <class T>
     std::size_t find_struct(StructKind kind) const {
-        return find_struct(kind, &detail::type_address<T>);
+        return find_struct(kind, &type_address<T>);
     }
     /// As find_struct(), but stops the program if T is not declared.
     template <class T>
@@ -494,10 +482,10 @@ public:
 
 private:
     template <class T>
-    void describe(SchemaType& out, std::string_view kind, std::string_view name, detail::Options<T> options,
+    void describe(SchemaType& out, std::string_view kind, std::string_view name, Declared<T> options,
                   std::size_t max_nesting = kMaxNesting);
     template <class T>
-    SchemaComponent describe_component(std::string_view name, const detail::Options<T>& options);
+    SchemaComponent describe_component(std::string_view name, const Declared<T>& options);
     template <class T, class... Options>
     void add_struct(StructKind kind, std::string_view name, const ActionOps& ops, const Options&... options);
     void add(SchemaComponent component);
@@ -534,33 +522,32 @@ private:
 };
 
 template <class T>
-void Schema::describe(SchemaType& out, std::string_view kind, std::string_view name,
-                      detail::Options<T> options, std::size_t max_nesting) {
+void Schema::describe(SchemaType& out, std::string_view kind, std::string_view name, Declared<T> options,
+                      std::size_t max_nesting) {
     out.name = name;
     out.id = name_id(name);
     out.size = sizeof(T);
     out.align = alignof(T);
-    out.type = &detail::type_address<T>;
+    out.type = &type_address<T>;
     out.construct = [](void* at) { ::new (at) T{}; };
     out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
-    if (detail::has_ambiguous_codec(options.ranges, options.all)) {
+    if (has_ambiguous_codec(options.ranges, options.all)) {
         fail(name, "has two codecs for the same fields", kind);
         return;
     }
     if constexpr (!std::is_empty_v<T>) {
         T object{};
-        detail::LayoutSink sink(options.ranges, options.all, max_nesting);
-        if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
+        LayoutSink sink(options.ranges, options.all, max_nesting);
+        if (!walk(object, reinterpret_cast<const std::byte*>(&object), sink))
             fail(name, sink.trail().problem(), kind);
         for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);
         for (Part& part : sink.parts) out.layout.add_part(std::move(part));
     }
-    if (const std::string problem = detail::unused_codec(options.ranges); !problem.empty())
-        fail(name, problem, kind);
+    if (const std::string problem = unused_codec(options.ranges); !problem.empty()) fail(name, problem, kind);
 }
 
 template <class T>
-SchemaComponent Schema::describe_component(std::string_view name, const detail::Options<T>& options) {
+SchemaComponent Schema::describe_component(std::string_view name, const Declared<T>& options) {
     SchemaComponent out;
     describe(out, kComponent, name, options);
     out.bind = [](ecs::World& world) { return world.component<T>(); };
@@ -574,7 +561,7 @@ SchemaComponent Schema::describe_component(std::string_view name, const detail::
 
 template <std::default_initializable T, ComponentOption<T>... Options>
 void Schema::component(std::string_view name, const Options&... options) {
-    const detail::Options<T> all(options...);
+    const Declared<T> all(options...);
     if (all.has_two_roles) fail(name, "has two roles: it can be predicted() or from_owner(), not both");
     if (all.has_two_displays) fail(name, "is shown in two ways, of which shown_by() is one");
     if constexpr (ecs::all::Relation<T>) {
@@ -593,17 +580,17 @@ template <ecs::all::Relation R, ComponentOption<R>... Options>
 void Schema::pair(std::string_view name, const Options&... options) {
     static_assert(std::is_copy_constructible_v<R> && std::default_initializable<R>);
     using Rows = std::vector<PairRow<R>>;
-    const detail::Options<R> of_relation(options...);
-    const PairOps ops = detail::pair_ops<R>();
+    const Declared<R> of_relation(options...);
+    const PairOps ops = pair_ops<R>();
     FieldCodec targets = of_relation.all;
     if (ops.is_exclusive && targets.max_length != 0) fail(name, "is exclusive: max_length() is 1");
     if (ops.is_exclusive) targets.max_length = 1;
-    detail::Options<Rows> rows;
+    Declared<Rows> rows;
     rows.ranges.push_back({0, sizeof(Rows), ecs::all::type_name<Rows>(), targets, {}});
-    detail::append_ranges<R>(rows.ranges[0].elements, Field<R>{of_relation.ranges}, ops.value_offset);
+    append_ranges<R>(rows.ranges[0].elements, Field<R>{of_relation.ranges}, ops.value_offset);
     SchemaComponent out;
     describe(out, kComponent, name, rows, 1);
-    out.type = &detail::type_address<R>;
+    out.type = &type_address<R>;
     out.bind = [](ecs::World& world) { return world.component<R>(); };
     out.viewers = of_relation.viewers;
     out.display = of_relation.display;  // an error, see add()
@@ -614,7 +601,7 @@ void Schema::pair(std::string_view name, const Options&... options) {
 
 template <class T>
 void Schema::optional() {
-    make_optional(&detail::type_address<T>, ecs::all::type_name<T>());
+    make_optional(&type_address<T>, ecs::all::type_name<T>());
 }
 
 template <ecs::all::Value T, ComponentOption<T>... Options>
@@ -628,7 +615,7 @@ void Schema::singleton(std::string_view name, const Options&... options) {
 template <class T, class... Options>
 void Schema::add_struct(StructKind kind, std::string_view name, const ActionOps& ops,
                         const Options&... options) {
-    const detail::Options<T> all(options...);
+    const Declared<T> all(options...);
     SchemaStruct out;
     describe(out, kind_name(kind), name, all);
     out.ops = ops;
@@ -657,7 +644,7 @@ void Schema::input(std::string_view name, const Options&... options) {
         component.id = name_id(name);
         component.is_tag = true;
         component.viewers = to_owner();
-        component.type = &detail::type_address<T>;
+        component.type = &type_address<T>;
         component.size = sizeof(T);
         component.align = alignof(T);
         component.construct = [](void* at) { ::new (at) T{}; };
@@ -675,9 +662,19 @@ void Schema::tag(std::string_view name, ViewClasses viewers) {
     out.name = name;
     out.id = name_id(name);
     out.is_tag = true;
-    out.type = &detail::type_address<T>;
+    out.type = &type_address<T>;
     out.bind = [](ecs::World& world) { return world.component<T>(); };
     add(std::move(out));
 }
 
+}  // namespace shoal::replication::all
+
+namespace shoal::replication {
+using all::angle, all::angular, all::any_float, all::at_most, all::bounded, all::Despawn, all::Display,
+    all::element, all::field, all::fixed_point, all::for_each_field, all::from_owner, all::half_float,
+    all::independent, all::inner, all::kMaxEntityBytes, all::kMaxStableKey, all::linear, all::max_length,
+    all::Mine, all::predicted, all::Press, all::quantised, all::quantised_bits, all::Replica, all::Replicated,
+    all::Schema, all::shown_by, all::slerp, all::smallest_three, all::StableKey, all::to_all_groups,
+    all::to_everyone, all::to_group, all::to_others, all::to_owner, all::to_predictors, all::ToPredict,
+    all::unit_vector, all::ViewClasses, all::with_state;
 }  // namespace shoal::replication

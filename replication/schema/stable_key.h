@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Greatest legal value of a StableKey.
 inline constexpr std::uint32_t kMaxStableKey = 0x00ff'ffff;
@@ -16,4 +16,4 @@ struct StableKey {
     std::uint32_t value = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cstdint>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A set of view classes. For each entity, a peer is either its owner or one of the others; a peer can also
 /// be in groups, for example a team, and it may predict the entity. A component is sent to the peers that are
@@ -61,4 +61,4 @@ struct Mine {};
 /// in this way has it.
 struct ToPredict {};
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

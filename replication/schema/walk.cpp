@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace shoal::replication::detail {
+namespace shoal::replication::all {
 namespace {
 
 /// Returns whether a scalar continues the last leaf, whose codec is for several scalars. If so, counts the
@@ -130,4 +130,4 @@ bool LayoutSink::enter(const SequenceType& type, std::size_t offset) {
     return true;
 }
 
-}  // namespace shoal::replication::detail
+}  // namespace shoal::replication::all

@@ -44,7 +44,7 @@ struct Replicate {
     using NotSpecialised = void;
 };
 
-namespace detail {
+namespace all {
 
 template <class T>
 concept Customised = !requires {
@@ -469,5 +469,5 @@ private:
     unsigned keys_ = 0;  // number of keys around the field
 };
 
-}  // namespace detail
+}  // namespace all
 }  // namespace shoal::replication

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 /// The position of the first viewer whose peer is not below `peer`.
@@ -50,4 +50,4 @@ bool Audience::is_consistent() const {
     });
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 void ClusterSlots::put(std::uint32_t slot, std::optional<std::uint32_t> cluster) {
     const std::optional<std::uint32_t> before = cluster_of(slot);
@@ -62,4 +62,4 @@ bool ClusterSlots::is_consistent() const {
     return placed == listed;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

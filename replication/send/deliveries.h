@@ -7,7 +7,7 @@
 
 #include "../schema/image.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Keeps the acknowledged ticks among the last 64 ticks, and the newest acknowledged tick before them.
 class Deliveries {
@@ -66,4 +66,4 @@ private:
     bool has_older_ = false;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -5,7 +5,7 @@
 #include "../codec/codec.h"
 #include "../codec/state_packet.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 DeltaCache::DeltaCache(const Shadow& shadow) : shadow_(shadow), visible_shapes_(shadow.schema()) {
     items_.reserve(kExpectedRecords);
@@ -53,4 +53,4 @@ DeltaCache::Delta DeltaCache::encode(const Image& from, const Image& to, const C
     return delta;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

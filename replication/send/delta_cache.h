@@ -9,7 +9,7 @@
 #include "../codec/bits.h"
 #include "../history/shadow.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Only reads the shadow, so several threads, each with its own cache, can encode at the same time.
 class DeltaCache {
@@ -58,4 +58,4 @@ private:
     std::vector<std::uint32_t> first_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

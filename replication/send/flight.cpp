@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 Flight::Flight() {
     packets_.reserve(32);
@@ -100,4 +100,4 @@ bool Flight::is_consistent() const {
     return records == records_.size() && (packets_.empty() || !packets_[0].settled);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -10,7 +10,7 @@
 #include "../codec/state_packet.h"
 #include "peer_view.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 class Flight {
 public:
@@ -82,9 +82,9 @@ private:
     std::size_t find(std::uint64_t number) const;
     void note_fate(Packet& packet, bool delivered);
 
-    net::Fifo<Packet> packets_;        // by number, from the oldest one in flight on
-    net::Fifo<SentRecord> records_;    // records of all packets, in the same order
-    std::uint64_t anchor_number_ = 0;  // 0: no state packet was acknowledged
+    net::all::Fifo<Packet> packets_;      // by number, from the oldest one in flight on
+    net::all::Fifo<SentRecord> records_;  // records of all packets, in the same order
+    std::uint64_t anchor_number_ = 0;     // 0: no state packet was acknowledged
     Tick anchor_tick_ = 0;
     // The newest completion marker. It holds once all state packets from marker_first_ to marker_number_
     // arrived.
@@ -105,4 +105,4 @@ void Flight::on_fate(std::uint64_t number, bool delivered, Fn&& fn) {
     note_fate(packets_[index], delivered);
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -6,7 +6,7 @@
 #include "../../net/endpoint.h"
 #include "../codec/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr std::size_t kMinRecordBits = 3;    // the smallest record header: gap and kind
@@ -58,7 +58,7 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
 /// ended.
 std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerView& view,
                                        const StateHeader& header, const Room& room) {
-    const net::Fifo<std::uint32_t>& queue = view.queue(first.queue);
+    const net::all::Fifo<std::uint32_t>& queue = view.queue(first.queue);
     std::size_t position = first.position, oversized_bits = 0;
     for (; position < queue.size() && oversized_bits < kMostOversizedBits; ++position) {
         if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
@@ -259,4 +259,4 @@ void PayloadWriter::write_bits(const StateHeader& header) {
     }
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

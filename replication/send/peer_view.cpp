@@ -5,7 +5,7 @@
 #include <cassert>
 #include <utility>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 PeerView::PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers)
     : max_slots_(max_slots), numbers_(numbers) {
     assert(max_slots > 0 && max_slots <= kMaxSlots);
@@ -129,7 +129,7 @@ std::uint32_t PeerView::pending_id(NetId net_id) const {
 }
 
 void PeerView::drop_front(Queue which, std::size_t count) {
-    net::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
+    net::all::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
     std::size_t left = count;
     for (std::size_t i = count; i-- > 0;) {
         const std::uint32_t index = queue[i];
@@ -148,7 +148,7 @@ void PeerView::move_to_their_queues() {
     std::vector<std::uint32_t> misplaced;  // the longest wait last
     tidy();
     for (const Queue which : {Queue::other, Queue::group}) {
-        net::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
+        net::all::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
         std::size_t left = queue.size();
         for (std::size_t i = queue.size(); i-- > 0;) {
             const std::uint32_t index = queue[i];
@@ -233,7 +233,7 @@ bool PeerView::is_consistent() const {
     }
     std::vector<bool> is_seen(slots_.size());
     std::size_t in_queues = 0;
-    for (const net::Fifo<std::uint32_t>& queue : queues_) {
+    for (const net::all::Fifo<std::uint32_t>& queue : queues_) {
         in_queues += queue.size();
         for (std::size_t i = 0; i < queue.size(); ++i) {
             if (!slots_[queue[i]].is_queued || is_seen[queue[i]]) return false;
@@ -246,4 +246,4 @@ bool PeerView::is_consistent() const {
     return used == used_count_ && pending == pending_count_ && queued == in_queues;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -16,7 +16,7 @@
 #include "cluster_slots.h"
 #include "deliveries.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A record in a packet: what PeerView::on_fate() needs when the packet is delivered or lost.
 struct SentRecord {
@@ -162,7 +162,7 @@ public:
     static constexpr std::size_t kQueues = 2;
     /// A queue of slots, the longest wait first. It can contain slots that are not pending any more: skip
     /// them.
-    const net::Fifo<std::uint32_t>& queue(Queue which) const {
+    const net::all::Fifo<std::uint32_t>& queue(Queue which) const {
         return queues_[static_cast<std::size_t>(which)];
     }
     /// The queue that comes first in the next payload: Queue::group, unless it left no room for any slot of
@@ -204,7 +204,7 @@ private:
     std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
     std::vector<std::uint32_t> group_;
-    std::array<net::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
+    std::array<net::all::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
     Queue first_ = Queue::group;
     bool is_any_misplaced_ = false;  // a pending slot may be in another queue than queue_of()
     ClusterSlots clusters_;
@@ -216,4 +216,4 @@ private:
     std::uint32_t pending_count_ = 0;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -8,7 +8,7 @@
 
 #include "../../net/endpoint.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
@@ -474,4 +474,4 @@ bool Sender::is_consistent() const {
     return pairs == audience_.size() && audience_.is_consistent() && shadow_.is_consistent();
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

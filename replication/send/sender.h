@@ -17,7 +17,7 @@
 #include "payload_writer.h"
 #include "peer_view.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 struct SenderOptions {
     double tick_hz = 60.0;       // ticks per second, to convert the times below to ticks; > 0
@@ -255,4 +255,4 @@ private:
     bool updated_ = false;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 double FloatField::load(const void* component) const {
     const std::byte* const at = static_cast<const std::byte*>(component) + offset;
@@ -47,4 +47,4 @@ bool normalise(double* numbers, std::size_t size) {
     return true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

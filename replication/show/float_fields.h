@@ -6,7 +6,7 @@
 
 #include "../schema/schema.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// A float or double in a component.
 struct FloatField {
@@ -29,4 +29,4 @@ struct FloatFields {
 /// NaN.
 bool normalise(double* numbers, std::size_t size);
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numbers>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 /// Returns the net id of the target of an exclusive relation. Returns 0 if there is none.
@@ -23,7 +23,7 @@ Mixer::Mixer(const Schema& schema) : schema_(schema) {
     for (std::size_t i = 0; i < schema.components().size(); ++i) {
         const SchemaComponent& component = schema.components()[i];
         const auto index = static_cast<ComponentIndex>(i);
-        if (component.type == &detail::type_address<Teleports>) teleports_ = index;
+        if (component.type == &type_address<Teleports>) teleports_ = index;
         if (component.pairs.is_exclusive && component.pairs.destroys_source) parents_.push_back(index);
         if (component.display.kind == Display::Kind::step) continue;
         Shown shown{component.type, index, FloatFields(component.layout), nullptr, nullptr};
@@ -174,4 +174,4 @@ void Mixer::mix_rotations(const Shown& shown, float weight, void* value) const {
     }
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -15,7 +15,7 @@
 #include "float_fields.h"
 #include "render_clock.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Mixes components with a Display. Not thread-safe.
 ///
@@ -111,4 +111,4 @@ private:
     mutable std::vector<std::byte> from_, to_;  // the fields of a component
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

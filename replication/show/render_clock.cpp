@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr double kQuantile = 0.98;
@@ -106,4 +106,4 @@ void RenderClock::update(net::Time now) {
                        std::min(fraction, 0x1.fffffep-1f)};
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

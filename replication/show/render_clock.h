@@ -10,7 +10,7 @@
 #include "../../net/endpoint.h"
 #include "render_time.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Computes the render time of a client from the arrivals of state payloads. One per connection; not
 /// thread-safe.
@@ -77,4 +77,4 @@ private:
     std::optional<RenderTime> time_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

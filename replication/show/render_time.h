@@ -7,7 +7,7 @@
 
 #include "../schema/image.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 struct RenderTime {
     Tick tick = 0;
@@ -22,4 +22,4 @@ struct RenderTime {
     }
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

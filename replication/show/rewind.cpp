@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 constexpr double kMostSpeed = 1.1;  // of a client's render time; correct clients stay below 1.09
@@ -157,4 +157,4 @@ bool Rewind::read(const Player& player, ecs::Entity entity, std::size_t index, v
     return true;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -10,7 +10,7 @@
 #include "mixer.h"
 #include "sight.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 class Past;
 
@@ -97,7 +97,7 @@ public:
     std::optional<T> get(ecs::Entity entity) const {
         const T* const now = rewind_.world_.template try_get<T>(entity);
         std::optional<T> value = now ? std::optional<T>(*now) : std::optional<T>(std::in_place);
-        const bool is_seen = rewind_.see(player_, entity, &detail::type_address<T>, now != nullptr, &*value);
+        const bool is_seen = rewind_.see(player_, entity, &type_address<T>, now != nullptr, &*value);
         return is_seen ? value : std::nullopt;
     }
 
@@ -106,4 +106,4 @@ private:
     const Rewind::Player* player_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

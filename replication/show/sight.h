@@ -8,11 +8,11 @@
 #include "../play/player_id.h"
 #include "../schema/image.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 class Sight {
 public:
-    /// Changes `value` to a component as the player's client shows it. `type`: detail::type_address of the
+    /// Changes `value` to a component as the player's client shows it. `type`: type_address of the
     /// component. `is_there`: the world has the component, and `value` is a copy of it; else `value` is a
     /// default value. Returns false if the client does not show the component.
     virtual bool see(PlayerId player, ecs::Entity entity, const void* type, bool is_there,
@@ -27,4 +27,4 @@ protected:
     ~Sight() = default;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 void Timeline::add(Tick tick, net::Time now) {
     if (is_empty_) {
@@ -39,4 +39,4 @@ void Timeline::add(Tick tick, net::Time now) {
         if (number - other.number >= static_cast<std::int64_t>(kNewest)) other.number = -1;
 }
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -8,7 +8,7 @@
 #include "../../net/endpoint.h"
 #include "../schema/image.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 /// Observations are late by amounts that vary. The estimate uses the least late observation of the last two
 /// seconds. If all observations of the last half second are later than that one by more than a tick, the
@@ -69,4 +69,4 @@ private:
     std::array<Bucket, kBuckets> buckets_{};
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -32,7 +32,7 @@
 namespace {
 
 using namespace shoal;
-using namespace shoal::replication;
+using namespace shoal::replication::all;
 
 struct Spot {
     std::int32_t x = 0, y = 0;
@@ -77,7 +77,7 @@ struct Guest {
 
 struct Town {
     explicit Town(std::uint64_t limit) : server(world, schema, network.at(at_server), options(limit)) {}
-    static net::Key key() { return net::Key(net::Bytes32{std::byte(2)}); }
+    static net::SecretKey key() { return net::SecretKey(net::Bytes32{std::byte(2)}); }
     static ServerOptions options(std::uint64_t limit) {
         ServerOptions options;
         options.host.seed = net::Seed{std::byte(1)};

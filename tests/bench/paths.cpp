@@ -50,7 +50,7 @@
 
 namespace {
 
-using namespace shoal::net::paths;
+using namespace shoal::net::all::paths;
 
 struct Options {
     std::vector<std::string> only;

@@ -29,7 +29,7 @@
 namespace {
 
 using namespace shoal;
-using namespace shoal::replication;
+using namespace shoal::replication::all;
 
 struct Item {
     std::uint16_t kind = 0;

@@ -4,12 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/foreign_macros.h"
-// after the macros
-#include "ecs/change_collector.h"
-#include "ecs/dump.h"
-#include "ecs/query.h"
-#include "ecs/world.h"
-#include "ecs/write_audit.h"
+// after the macros; all of them, listed by the Makefile
+#include "headers/ecs.inc"
 
 using namespace shoal::ecs;
 

@@ -10,8 +10,8 @@
 #include "net/bytes.h"
 #include "tests/fuzz/net_parts.h"
 
-using namespace shoal::net;
-using namespace shoal::net::fuzz;
+using namespace shoal::net::all;
+using namespace shoal::net::all::fuzz;
 using namespace std::chrono_literals;
 
 namespace {

@@ -15,8 +15,8 @@
 #include "tests/net/support/handshake_packets.h"
 #include "tests/net/support/naive_decoder.h"
 
-using namespace shoal::net;
-using namespace shoal::net::fuzz;
+using namespace shoal::net::all;
+using namespace shoal::net::all::fuzz;
 using namespace std::chrono_literals;
 
 namespace {
@@ -35,21 +35,21 @@ struct Insider {
 };
 
 void take_keys(Insider& insider, bool is_sealed, const NoiseKeys& keys, bool to_server) {
-    const Key& send = to_server ? keys.to_responder : keys.to_initiator;
-    const Key& receive = to_server ? keys.to_initiator : keys.to_responder;
+    const SecretKey& send = to_server ? keys.to_responder : keys.to_initiator;
+    const SecretKey& receive = to_server ? keys.to_initiator : keys.to_responder;
     const Security security = is_sealed ? Security::sealed : Security::insecure;
     insider.cipher = PacketCipher(security, kProtocol, send, receive, insider.first, Time(0));
     insider.decoder = is_sealed ? naive::Decoder::sealed(kProtocol, to_server, insider.first, send)
                                 : naive::Decoder::insecure(kProtocol, to_server, insider.first, send);
 }
 
-Key ephemeral() {
+SecretKey ephemeral() {
     Bytes32 bytes{};
     bytes[3] = std::byte(9);
-    return Key(bytes);
+    return SecretKey(bytes);
 }
 
-Key key_of_server(bool is_sealed) {
+SecretKey key_of_server(bool is_sealed) {
     return is_sealed ? server_key() : insecure_server_key();
 }
 
@@ -93,7 +93,7 @@ void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& 
     Datagram body(kNoiseKeyBytes);
     body.insert(body.end(), verdict.begin(), verdict.begin() + std::ptrdiff_t(size));
     body.resize(size + kNoiseOverheadBytes);
-    const Key key = key_of_server(is_sealed);
+    const SecretKey key = key_of_server(is_sealed);
     NoiseExchange noise(handshake_prologue(kProtocol, security, nonce, 1), public_key(key));
     Datagram message(connect.message.begin(), connect.message.end());
     CHECK(noise.read(key, message));

@@ -18,9 +18,9 @@
 #include "replication/world_hash.h"
 #include "tests/fuzz/net_parts.h"
 
-namespace shoal::replication::fuzz {
+namespace shoal::replication::all::fuzz {
 
-using net::fuzz::check;
+using net::all::fuzz::check;
 using Payload = std::vector<std::byte>;
 
 struct Place {
@@ -116,7 +116,7 @@ struct Origin {
     }
 
     /// Creates, destroys or changes an entity.
-    void change(net::ByteReader& in) {
+    void change(net::all::ByteReader& in) {
         const unsigned what = in.u8();
         if (entities.empty() || (what % 8 == 0 && entities.size() < kMaxFuzzEntities)) {
             entities.push_back(world.spawn(Replicated{}));
@@ -158,7 +158,7 @@ struct Origin {
         std::erase_if(entities, [&](ecs::Entity entity) { return !world.is_alive(entity); });
     }
     /// Adds or removes a pair.
-    void change_pairs(ecs::Entity source, net::ByteReader& in) {
+    void change_pairs(ecs::Entity source, net::all::ByteReader& in) {
         const unsigned what = in.u8();
         const ecs::Entity target = entities[in.u8() % entities.size()];
         switch (what % 4) {
@@ -180,7 +180,7 @@ struct Origin {
         if (world.has(source, ecs::to<R>(target))) world.remove(source, ecs::to<R>(target));
     }
     /// Spawns an entity with a key that no other one has.
-    void spawn_keyed(net::ByteReader& in) {
+    void spawn_keyed(net::all::ByteReader& in) {
         const StableKey key{in.u8() % kFuzzKeys};
         if (entities.size() >= kMaxFuzzEntities) return;
         for (const ecs::Entity entity : entities)
@@ -196,7 +196,7 @@ struct Origin {
         world.set(entity, Cluster{what >> 7});
     }
     /// Changes a roster in one place.
-    void change_roster(ecs::Entity entity, net::ByteReader& in) {
+    void change_roster(ecs::Entity entity, net::all::ByteReader& in) {
         const Roster* const old = world.try_get<Roster>(entity);
         Roster roster = old ? *old : Roster{};
         const unsigned where = in.u8(), value = in.u8();
@@ -273,4 +273,4 @@ inline void check_new_client_converges(Origin& origin, const Schema& schema, ecs
     origin.sender.remove_peer(peer);
 }
 
-}  // namespace shoal::replication::fuzz
+}  // namespace shoal::replication::all::fuzz

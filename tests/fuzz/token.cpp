@@ -17,7 +17,7 @@
 #include "net/bytes.h"
 #include "net/handshake/token.h"
 
-using namespace shoal::net;
+using namespace shoal::net::all;
 
 namespace {
 
@@ -30,10 +30,10 @@ void check(bool is_true, const char* claim) {
 }
 #define CHECK(claim) check(claim, #claim)
 
-Key backend_key() {
+SecretKey backend_key() {
     Bytes32 bytes;
     bytes.fill(std::byte(7));
-    return Key(bytes);
+    return SecretKey(bytes);
 }
 
 const std::vector<Address>& servers() {
@@ -99,7 +99,7 @@ void sealed_nonsense(std::span<const std::byte> input) {
     TokenId id{};
     std::array<std::byte, 16 + sizeof id> label{};
     std::memcpy(label.data(), "shoal token: box", 16);
-    Key keys[2];
+    SecretKey keys[2];
     hkdf(backend_key(), label, keys);
     Buffer text(input.begin(), input.end());
     Tag tag;

@@ -10,10 +10,10 @@
 #include "replication/predict/server_inputs.h"
 #include "tests/fuzz/replication_parts.h"
 
-using namespace shoal::replication;
-using namespace shoal::replication::fuzz;
+using namespace shoal::replication::all;
+using namespace shoal::replication::all::fuzz;
 using namespace std::chrono_literals;
-using shoal::net::ByteReader;
+using shoal::net::all::ByteReader;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // Goal: AckWindow equals sets of all numbers, with gaps, late packets, duplicates and withheld acks.
@@ -101,4 +101,4 @@ TEST(AckWindow, CountsAllNumbersBeforeTheFirstAsArrived) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -8,7 +8,7 @@
 
 #include "net/endpoint.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 TEST(Address, ParsesAndPrints) {
@@ -150,4 +150,4 @@ TEST(PeerId, IsAKeyOfHashTables) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

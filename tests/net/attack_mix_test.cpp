@@ -11,7 +11,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::attacks {
+namespace shoal::net::all::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -221,4 +221,4 @@ TEST(Attacks, WithoutAttacksAllPlayersConnectAndStay) {
 }
 
 }  // namespace
-}  // namespace shoal::net::attacks
+}  // namespace shoal::net::all::attacks

@@ -9,7 +9,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::attacks {
+namespace shoal::net::all::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -292,4 +292,4 @@ TEST(Attacks, HandshakesOverTheLimitOfAMachineTakeNoTimeFromOthers) {
 }
 
 }  // namespace
-}  // namespace shoal::net::attacks
+}  // namespace shoal::net::all::attacks

@@ -10,7 +10,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::attacks {
+namespace shoal::net::all::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -169,7 +169,7 @@ TEST(Attacks, AClientWithAnotherServerKeyIsRefusedWithThatReason) {
     for (const Duration round_trip : {2ms, 200ms, 600ms}) {
         SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms");
         HostConfig config = host_config(26);
-        config.key = Key(seed_of(27));
+        config.key = SecretKey(seed_of(27));
         Battle battle(26, config);
         const Player& player = battle.enter(round_trip);
         EXPECT_TRUE(battle.run_until([&] { return player.end().has_value(); }, 12s));
@@ -198,4 +198,4 @@ TEST(Attacks, ASecondServerWithTheSameKeyAndAnotherIdDoesNotEndTheConnection) {
 }
 
 }  // namespace
-}  // namespace shoal::net::attacks
+}  // namespace shoal::net::all::attacks

@@ -7,7 +7,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// A peer whose packets the test writes.
@@ -25,7 +25,7 @@ struct Hand {
     static PacketCipher cipher(bool is_peer = false) {
         Bytes32 ours{std::byte(1)}, theirs{std::byte(2)};
         if (is_peer) std::swap(ours, theirs);
-        return {Security::sealed, 77, Key(ours), Key(theirs), 1, 0s};
+        return {Security::sealed, 77, SecretKey(ours), SecretKey(theirs), 1, 0s};
     }
     std::vector<std::byte> seal(std::uint64_t number, const std::vector<int>& body,
                                 PacketKind kind = PacketKind::data) {
@@ -367,4 +367,4 @@ TEST(Connection, AFullWindowSkipsNoNumber) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -21,15 +21,15 @@
 #endif
 #include "net/crypto/primitives.cpp"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// XORs the key stream from block `counter` on into `text`.
-void chacha20(const Key& key, const Nonce& nonce, std::uint32_t counter, std::span<std::byte> text) {
+void chacha20(const SecretKey& key, const Nonce& nonce, std::uint32_t counter, std::span<std::byte> text) {
     Wiped<KeyStream>(key, nonce, counter).xor_into(text);
 }
 
-Tag poly1305(const Key& key, std::span<const std::byte> bytes) {
+Tag poly1305(const SecretKey& key, std::span<const std::byte> bytes) {
     Wiped<Poly1305> poly(key.bytes().data());
     poly.update(bytes, false);
     return poly.tag();
@@ -77,10 +77,10 @@ std::array<std::byte, size> fixed(const Buffer& bytes) {
     std::copy_n(bytes.begin(), std::min(size, bytes.size()), result.begin());
     return result;
 }
-Key key_of(const Buffer& bytes) {
-    return Key(fixed<32>(bytes));
+SecretKey key_of(const Buffer& bytes) {
+    return SecretKey(fixed<32>(bytes));
 }
-Key key_of(std::string_view digits) {
+SecretKey key_of(std::string_view digits) {
     return key_of(hex(digits));
 }
 Nonce nonce_of(std::string_view digits) {
@@ -214,7 +214,7 @@ TEST(Crypto, Poly1305CarriesOutOfItsReduction) {
 TEST(Crypto, SealAndOpenMatchVectors) {
     Tag tag;
     Buffer sealed = text(kSunscreen);
-    const Key ramp_key = key_of(ramp(32, 0x80));
+    const SecretKey ramp_key = key_of(ramp(32, 0x80));
     const Nonce nonce = nonce_of("070000004041424344454647");
     const Buffer associated = hex("50515253c0c1c2c3c4c5c6c7");
     seal(ramp_key, nonce, associated, sealed, tag);
@@ -249,7 +249,7 @@ TEST(Crypto, NonceOfANumberIsLittleEndianAfterFourZeros) {
 }
 
 TEST(Crypto, EveryLengthRoundTrips) {
-    const Key key = key_of(kJabberwockyKey);
+    const SecretKey key = key_of(kJabberwockyKey);
     for (std::size_t size = 0; size <= 1200; ++size) {
         const Buffer plain = ramp(size, size), associated = ramp(size % 40);
         Buffer sealed = plain;
@@ -266,7 +266,7 @@ TEST(Crypto, EveryLengthRoundTrips) {
 // Goal: only unchanged sealed bytes open, and a failed attempt does not change the buffer.
 TEST(Crypto, EveryFlippedBitIsRefusedAndLeavesTheBuffer) {
     for (const std::size_t size : {0u, 1u, 16u, 33u, 200u, 300u}) {
-        Key key = key_of(kJabberwockyKey);
+        SecretKey key = key_of(kJabberwockyKey);
         Nonce nonce = nonce_from(77);
         Buffer associated = ramp(21), sealed = ramp(size);
         Tag tag;
@@ -290,7 +290,7 @@ TEST(Crypto, EveryFlippedBitIsRefusedAndLeavesTheBuffer) {
 }
 
 TEST(Crypto, ABoundaryMovedBetweenTextAndAssociatedIsRefused) {
-    const Key key = key_of(kJabberwockyKey);
+    const SecretKey key = key_of(kJabberwockyKey);
     Buffer sealed = ramp(32);
     Tag tag;
     seal(key, nonce_from(1), {}, sealed, tag);
@@ -402,7 +402,7 @@ TEST(Crypto, MatchesModelForRandomLengths) {
     std::mt19937 random(seed);
     for (int step = 0; step < 300; ++step) {
         const Buffer key_bytes = random_bytes(random, 32), nonce_bytes = random_bytes(random, 12);
-        const Key key = key_of(key_bytes);
+        const SecretKey key = key_of(key_bytes);
         const Nonce nonce = fixed<12>(nonce_bytes);
         const Buffer associated = random_bytes(random, random() % 50);
         const std::size_t misaligned = random() % 16, size = random() % (step % 2 == 0 ? 1201 : 140);
@@ -437,8 +437,8 @@ PublicKey public_key_of(std::string_view digits) {
     return fixed<32>(hex(digits));
 }
 
-std::string agreed(const Key& private_key, const PublicKey& public_key) {
-    Key shared;
+std::string agreed(const SecretKey& private_key, const PublicKey& public_key) {
+    SecretKey shared;
     EXPECT_TRUE(x25519(shared, private_key, public_key));
     return to_hex(shared.bytes());
 }
@@ -452,8 +452,8 @@ TEST(Crypto, X25519MatchesVectors) {
                      public_key_of("e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a493")),
               "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957");
 
-    const Key alice = key_of("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a");
-    const Key bob = key_of("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb");
+    const SecretKey alice = key_of("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a");
+    const SecretKey bob = key_of("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb");
     EXPECT_EQ(to_hex(x25519_public_key(alice)),
               "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a");
     EXPECT_EQ(to_hex(x25519_public_key(bob)),
@@ -465,7 +465,7 @@ TEST(Crypto, X25519MatchesVectors) {
 
 // RFC 7748, section 5.2: 1 and 1,000 iterations.
 TEST(Crypto, X25519MatchesItsIteratedVector) {
-    Key scalar = key_of("09" + std::string(62, '0'));
+    SecretKey scalar = key_of("09" + std::string(62, '0'));
     PublicKey point = public_key_of("09" + std::string(62, '0'));
     for (int i = 1; i <= 1000; ++i) {
         const PublicKey next = fixed<32>(Buffer(scalar.bytes().begin(), scalar.bytes().end()));
@@ -507,10 +507,10 @@ TEST(Crypto, X25519MatchesBigNumbersAtTheEdges) {
         for (const bool below_top : {false, true})
             for (const int plus : {-1, 0, 1}) points.push_back(near_power(power, below_top, plus));
     Buffer results;
-    for (const Key& scalar : {Key(), key_of(std::string(64, 'f')), key_of(ramp(32))}) {
+    for (const SecretKey& scalar : {SecretKey(), key_of(std::string(64, 'f')), key_of(ramp(32))}) {
         for (PublicKey point : points) {
             for (int top = 0; top < 2; ++top) {
-                Key shared;
+                SecretKey shared;
                 const bool good = x25519(shared, scalar, point);
                 EXPECT_EQ(good, to_hex(shared.bytes()) != std::string(64, '0'));
                 results = joined({results, shared.bytes()});
@@ -534,7 +534,7 @@ TEST(Crypto, X25519RejectsPointsOfLowOrder) {
          }) {
         PublicKey public_key = public_key_of(point);
         for (int top = 0; top < 2; ++top) {
-            Key shared = key_of(ramp(32));
+            SecretKey shared = key_of(ramp(32));
             EXPECT_FALSE(x25519(shared, key_of(kJabberwockyKey), public_key)) << point;
             EXPECT_EQ(to_hex(shared.bytes()), std::string(64, '0'));
             public_key[31] ^= std::byte(128);
@@ -570,7 +570,7 @@ TEST(Crypto, Blake2sMatchesAnotherImplementationAtEveryLength) {
 
 // Expected values: Python's hmac with hashlib's BLAKE2s.
 TEST(Crypto, HkdfMatchesAnotherImplementation) {
-    Key outputs[3] = {key_of(ramp(32))};
+    SecretKey outputs[3] = {key_of(ramp(32))};
     hkdf(outputs[0], ramp(50, 100), outputs);  // as in Noise, one output is the input
     EXPECT_EQ(to_hex(outputs[0].bytes()), "37f059bb1da97ac4fb74043c3d7befe83a688ccf1ebf27573464a15d6e92992b");
     EXPECT_EQ(to_hex(outputs[1].bytes()), "7dd7d13ee0d023e5756c27b2a1aee871341654294d978e59395b001bd4ec7f02");
@@ -583,13 +583,13 @@ TEST(Crypto, HkdfMatchesAnotherImplementation) {
 /// Noise's SymmetricState, for a whole handshake.
 struct Noise {
     Bytes32 hash;
-    Key keys[2];  // chaining key, cipher key
+    SecretKey keys[2];  // chaining key, cipher key
     std::uint64_t number = 0;
 
-    explicit Noise(std::string_view name) : hash(blake2s(text(name))), keys{Key(hash), Key()} {}
+    explicit Noise(std::string_view name) : hash(blake2s(text(name))), keys{SecretKey(hash), SecretKey()} {}
     void mix_hash(std::span<const std::byte> bytes) { hash = blake2s(joined({hash, bytes})); }
-    void mix_agreed(const Key& private_key, const Key& other) {
-        Key shared;
+    void mix_agreed(const SecretKey& private_key, const SecretKey& other) {
+        SecretKey shared;
         ASSERT_TRUE(x25519(shared, private_key, x25519_public_key(other)));
         hkdf(keys[0], shared.bytes(), keys);
         number = 0;
@@ -606,10 +606,10 @@ struct Noise {
 
 // All primitives together. Source: test vectors of cacophony, a Haskell implementation of Noise.
 TEST(Crypto, ReproducesAPublishedNoiseHandshake) {
-    const Key client = key_of("e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1");
-    const Key client_once = key_of("893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a");
-    const Key server = key_of("4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893");
-    const Key server_once = key_of("bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b");
+    const SecretKey client = key_of("e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1");
+    const SecretKey client_once = key_of("893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a");
+    const SecretKey server = key_of("4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893");
+    const SecretKey server_once = key_of("bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b");
     Noise noise("Noise_KK_25519_ChaChaPoly_BLAKE2s");  // 33 letters: longer than a hash, so it is hashed
     noise.mix_hash(hex("4a6f686e2047616c74"));
     noise.mix_hash(x25519_public_key(client));
@@ -629,7 +629,7 @@ TEST(Crypto, ReproducesAPublishedNoiseHandshake) {
     EXPECT_EQ(noise.encrypt_and_hash("4d757272617920526f746862617264"),
               "008aeea5d76d6abcbab87a18502c8a8352d9933ac11e2a7d228038d721e31e");
 
-    Key transport[2];
+    SecretKey transport[2];
     hkdf(noise.keys[0], {}, transport);
     const auto sealed = [&](std::size_t direction, std::string_view payload) {
         Buffer message = hex(payload);
@@ -654,14 +654,14 @@ TEST(Crypto, ComparesEveryByte) {
 }
 
 TEST(Crypto, AKeyWipesItselfAndOnlyItself) {
-    alignas(Key) std::byte memory[sizeof(Key)];
-    Key* key = new (memory) Key(fixed<32>(ramp(32, 1)));
-    const Key copy = *key;
+    alignas(SecretKey) std::byte memory[sizeof(SecretKey)];
+    SecretKey* key = new (memory) SecretKey(fixed<32>(ramp(32, 1)));
+    const SecretKey copy = *key;
     EXPECT_EQ(to_hex(memory), to_hex(ramp(32, 1)));
-    key->~Key();
+    key->~SecretKey();
     EXPECT_EQ(to_hex(memory), std::string(64, '0'));
     EXPECT_EQ(to_hex(copy.bytes()), to_hex(ramp(32, 1)));
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 TEST(Entropy, IsRepeatableAndDependsOnEverySeedByte) {
@@ -28,7 +28,7 @@ TEST(Entropy, KeysNeverRepeatAndAreNotTheSeed) {
     Entropy entropy(seed);
     std::set<Bytes32> seen{seed};
     for (int i = 0; i < 1000; ++i) {
-        const Key key = entropy.next_key();
+        const SecretKey key = entropy.next_key();
         Bytes32 bytes;
         std::ranges::copy(key.bytes(), bytes.begin());
         EXPECT_TRUE(seen.insert(bytes).second);
@@ -72,4 +72,4 @@ TEST(OneTimeSeed, WritingToACopyMakesItAnotherSeed) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

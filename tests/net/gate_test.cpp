@@ -10,7 +10,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/bare_host.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// Returns a client's first packet, which confirms the handshake. The visitor must have opened the answer.
@@ -109,7 +109,7 @@ TEST(Gate, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
     Visitor thief(7, {0x5C4E, 9, {}, {}}, Security::sealed), owner(7);
     const Connect copied = thief.connect(cookie);
     std::array<std::byte, kConnectMessageBytes> message{};
-    const Key ephemeral(seed_of(1234));
+    const SecretKey ephemeral(seed_of(1234));
     NoiseExchange noise(handshake_prologue(0xC0FFEE, Security::sealed, 7, cookie), public_key(server_key()));
     write(ClientHello{0x5C4E, 1, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
     ASSERT_TRUE(noise.write(ephemeral, message));
@@ -384,4 +384,4 @@ TEST(Gate, RandomDatagramsOfStrangersChangeNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -6,7 +6,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// One of the two sides of a world, which leaves, and the other side.
@@ -102,4 +102,4 @@ TEST(Goodbye, AServerThatShutsDownDeliversFirst) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

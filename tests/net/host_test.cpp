@@ -8,7 +8,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/bare_host.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 TEST(Host, AFullServerSaysSoAndAcceptsAgainWhenAPeerLeaves) {
@@ -488,4 +488,4 @@ TEST(Host, AThousandClientsConnectThroughLoss) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// A reliable message, or a piece of one.
@@ -168,4 +168,4 @@ TEST(Inbox, AnIdFarAheadIsRefusedUntilEarlierOnesArrive) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -8,7 +8,7 @@
 
 #include "tests/support/allocations.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 struct Item {
@@ -77,4 +77,4 @@ TEST(IndexPool, MatchesAMapOfItems) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -11,7 +11,7 @@
 #include "net/connection.h"
 #include "tests/net/support/payload_side.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// Two sides.
@@ -22,7 +22,7 @@ struct PayloadTable {
     /// Returns 0 if the payload must wait: the rate is used up, or another payload is still being sent.
     std::uint64_t send(std::size_t bytes, std::uint64_t seed = 7) {
         sent = noise(bytes, seed);
-        return shoal::net::send(sender, sender.connection, as_bytes(sent), now);
+        return shoal::net::all::send(sender, sender.connection, as_bytes(sent), now);
     }
     /// A tick in which all datagrams arrive.
     void tick(Duration time = 20ms) {
@@ -518,4 +518,4 @@ TEST(LargePayload, SurvivesRandomAuthenticFragments) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -3,49 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/foreign_macros.h"
-// after the macros
-#include "net/ack_window.h"
-#include "net/bytes.h"
-#include "net/client.h"
-#include "net/connection.h"
-#include "net/crypto/entropy.h"
-#include "net/crypto/noise.h"
-#include "net/crypto/packet_cipher.h"
-#include "net/crypto/primitives.h"
-#include "net/crypto/siphash.h"
-#include "net/endpoint.h"
-#include "net/fifo.h"
-#include "net/handshake/connector.h"
-#include "net/handshake/cookie_sample.h"
-#include "net/handshake/gate.h"
-#include "net/handshake/handshake.h"
-#include "net/handshake/networks.h"
-#include "net/handshake/server_key.h"
-#include "net/handshake/token.h"
-#include "net/host.h"
-#include "net/index_pool.h"
-#include "net/message/inbox.h"
-#include "net/message/large_payload.h"
-#include "net/message/message_store.h"
-#include "net/message/send_queue.h"
-#include "net/packet.h"
-#include "net/path.h"
-#include "net/rate/budget.h"
-#include "net/rate/rate_controller.h"
-#include "net/rate/round_trips.h"
-#include "net/rate/usual_loss.h"
-#include "net/result.h"
-#include "net/scheduler.h"
-#include "net/sent_packets.h"
-#include "net/socket/address.h"
-#include "net/socket/bad_network.h"
-#include "net/socket/key_file.h"
-#include "net/socket/network_thread.h"
-#include "net/socket/socket.h"
-#include "net/socket/system_random.h"
-#include "net/stats.h"
+// after the macros; all of them, listed by the Makefile
+#include "headers/net.inc"
 
-using namespace shoal::net;
+using namespace shoal::net::all;
 
 TEST(Macros, OfOtherSystemsDoNotReachTheNetwork) {
     RoundTrips trips{Time(0)};

@@ -9,7 +9,7 @@
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 TEST(Fifo, MatchesDeque) {
@@ -57,4 +57,4 @@ TEST(MessageStore, MatchesMapAndReusesRoom) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -12,7 +12,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::uint64_t kProtocol = 0xC0FFEE, kSalt = 0x1122'3344'5566'7788;
@@ -211,7 +211,7 @@ void converse(std::uint64_t seed, Seen& seen) {
     link_config.reorder = seed % 2 == 0 ? 0.1 : 0;
     LinkConditioner up(link_config, seed), down(link_config, ~seed);
 
-    const Key up_key(seed_of(random())), down_key(seed_of(random()));
+    const SecretKey up_key(seed_of(random())), down_key(seed_of(random()));
     const bool is_sealed = seed % 4 != 0;
     const Security security = is_sealed ? Security::sealed : Security::insecure;
     ConnectionConfig config;
@@ -291,7 +291,7 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnRandomBodies) {
         write_envelope(out, kind, false, std::nullopt, 9, 1);
         const std::size_t header_bytes = out.size();
         out.bytes(body);
-        const Key key(seed_of(1));
+        const SecretKey key(seed_of(1));
         const PacketCipher cipher(Security::insecure, kProtocol, key, key, 1, 0s);
         const std::span<std::byte> datagram = out.append(kInsecureTagBytes);
         cipher.seal(9, datagram, header_bytes);
@@ -317,4 +317,4 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnRandomBodies) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

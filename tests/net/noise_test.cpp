@@ -6,14 +6,14 @@
 
 #include "tests/net/support/hex.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using Buffer = std::vector<std::byte>;
 
-Key key_of(std::string_view digits) {
+SecretKey key_of(std::string_view digits) {
     const Buffer bytes = from_hex(digits);
-    return Key(std::span(bytes).first<kKeyBytes>());
+    return SecretKey(std::span(bytes).first<kKeyBytes>());
 }
 
 /// Test vectors of cacophony, a Noise implementation in Haskell.
@@ -141,4 +141,4 @@ TEST(Noise, AnInvalidPublicKeyIsRefused) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -9,7 +9,7 @@
 
 #include "tests/net/support/hex.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using namespace std::chrono_literals;
@@ -17,10 +17,10 @@ using namespace std::chrono_literals;
 constexpr std::size_t kHeaderBytes = 3;
 constexpr std::uint64_t kCipherProtocol = 0x0123456789ABCDEF;
 
-Key key_of(int byte) {
+SecretKey key_of(int byte) {
     Bytes32 bytes;
     bytes.fill(std::byte(byte));
-    return Key(bytes);
+    return SecretKey(bytes);
 }
 
 Security security_of(bool is_sealed) {
@@ -229,4 +229,4 @@ TEST(PacketCipher, WipedKeysOpenNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

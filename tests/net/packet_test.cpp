@@ -7,7 +7,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 std::string hex_of(std::span<const std::byte> bytes) {
@@ -80,7 +80,8 @@ struct CipherSide {
             up = {std::byte(1)}, up[8] = std::byte(2);
             down = {std::byte(3)}, down[8] = std::byte(4);
         }
-        return {security, kProtocolId, Key(is_client ? up : down), Key(is_client ? down : up), first, 0ms};
+        return {security, kProtocolId, SecretKey(is_client ? up : down), SecretKey(is_client ? down : up),
+                first,    0ms};
     }
     std::vector<std::byte> take() {
         std::vector<std::byte> bytes = wire.sent.front().second;
@@ -225,4 +226,4 @@ TEST(Packet, AcksAreReadAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -11,7 +11,7 @@
 #include "net/message/send_queue.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::byte kMessagesFlag{4};  // the flags of a data packet
@@ -126,7 +126,7 @@ TEST(Parity, AParityOfAnotherSizeThanTheKnownMessageRestoresNothing) {
         std::array<std::byte, 100> buffer;
         ByteWriter out(buffer);
         out.u8(std::to_integer<std::uint8_t>(kMessagesFlag));
-        net::Run run;
+        all::Run run;
         run.channel = Channel::reliable;
         run.is_parity = is_parity;
         run.is_last = run.fills_packet = true;
@@ -235,4 +235,4 @@ TEST(Parity, MatchesTheListOfSentMessages) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

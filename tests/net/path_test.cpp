@@ -10,7 +10,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 const Address kElsewhere = Address::ipv4(10, 0, 0, 1, 6000);
@@ -609,4 +609,4 @@ TEST(Path, MessagesArriveOnceAcrossMoves) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

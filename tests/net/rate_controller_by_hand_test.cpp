@@ -6,7 +6,7 @@
 
 #include "tests/net/support/rate_sender.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// A controller that is driven step by step.
@@ -212,4 +212,4 @@ TEST(RateController, UntrackedPacketsUseTheBudget) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

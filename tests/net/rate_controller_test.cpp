@@ -6,7 +6,7 @@
 
 #include "tests/net/support/rate_sender.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 TEST(RateController, BeginsWithTenPacketsAndTheFirstRate) {
@@ -465,4 +465,4 @@ TEST(RateController, RareAcksDoNotStarveAFreePath) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -139,7 +139,7 @@ TEST(Readme, AClientWithATokenIsAdmitted) {
     heard = {};
     Bytes32 bytes{};
     bytes[0] = std::byte(9);
-    const Key key_shared_with_backend(bytes);
+    const SecretKey key_shared_with_backend(bytes);
     const Address my_public_address = Address::ipv4(10, 0, 0, 1, 7777);
     const Address client_address = Address::ipv4(10, 0, 0, 2, 5000);
     const std::uint64_t unix_time_at_my_zero = 1000;

@@ -8,7 +8,7 @@
 #include "tests/net/support/hex.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 std::vector<std::byte> bytes_of(const Reset& packet) {
@@ -49,7 +49,7 @@ TEST(Reset, TokenBytesAreFixed) {
     EXPECT_EQ(token, ResetKey(server_key(), known(), 7, 0).token(1, salt));
     for (const ResetKey& other :
          {ResetKey(server_key(), known(), 7, 1), ResetKey(server_key(), known(), 8, 0),
-          ResetKey(server_key(), {}, 7, 0), ResetKey(Key(seed_of(1)), known(), 7, 0)})
+          ResetKey(server_key(), {}, 7, 0), ResetKey(SecretKey(seed_of(1)), known(), 7, 0)})
         EXPECT_NE(token, other.token(1, salt));
     EXPECT_NE(token, resets.token(2, salt));
     EXPECT_NE(token, resets.token(1, salt ^ 1));
@@ -162,7 +162,7 @@ TEST(Reset, RestartIsNoticedFromAnyAddressAndWhileTheClientKeepsSending) {
 TEST(Reset, ARestartWithAnotherKeyEndsByTimeout) {
     for (const Security security : {Security::sealed, Security::insecure}) {
         Restart test(security);
-        test.host_with.key = Key(seed_of(5));
+        test.host_with.key = SecretKey(seed_of(5));
         test.restart();
         EXPECT_GE(test.time_to_notice(), 8s);
         EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::timed_out);
@@ -314,4 +314,4 @@ TEST(Reset, EndsAClientWhoseHandshakeTheServerGaveUp) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -9,7 +9,7 @@
 #include "net/bytes.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 constexpr std::size_t kRoom = 1150;  // bytes of a packet for messages and payload
@@ -289,4 +289,4 @@ TEST(Scheduler, MessagesThatNeedPacketsOfTheirOwnShareWithState) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

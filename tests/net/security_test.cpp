@@ -8,7 +8,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using Datagram = std::vector<std::byte>;
@@ -281,7 +281,7 @@ TEST(Security, ForgedDisconnectsAreDropped) {
 // timeout.
 TEST(Security, AClientWithAnotherServersKeyIsToldInTheEnd) {
     HostConfig config = host_config();
-    config.key = Key(seed_of(99));
+    config.key = SecretKey(seed_of(99));
     Table table(config);
     table.connect();
     table.settle();
@@ -464,9 +464,9 @@ TEST(Security, AMissingKeyPreventsConnections) {
     EXPECT_EQ(client_forgot.at_client.last_reason, DisconnectReason::misconfigured);
 
     HostConfig forgotten = host_config();
-    forgotten.key = Key();
+    forgotten.key = SecretKey();
     ClientConfig pinned = client_config();
-    pinned.server_key = public_key(Key());
+    pinned.server_key = public_key(SecretKey());
     Table host_forgot(forgotten, pinned);
     host_forgot.connect();
     host_forgot.settle();
@@ -526,4 +526,4 @@ TEST(Security, AMissingSeedStopsTheProgram) {
 #endif
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

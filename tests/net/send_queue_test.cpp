@@ -15,7 +15,7 @@
 #include "net/scheduler.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 /// A SendQueue and an Inbox, connected by packets.
@@ -449,4 +449,4 @@ TEST(SendQueue, APathWithoutLossGetsNoRepeats) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

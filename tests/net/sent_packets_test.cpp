@@ -8,7 +8,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 // A late ack of a packet on the former path must not be used for the present path.
@@ -481,4 +481,4 @@ TEST(SentPackets, AckDelayIsNotRoundTripTime) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

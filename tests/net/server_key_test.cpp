@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 TEST(ServerKey, TextIsReadAsItWasWrittenAndNothingElseIsAKey) {
-    Key key;
+    SecretKey key;
     for (std::size_t i = 0; i < kKeyBytes; ++i) key.bytes()[i] = std::byte(17 * i + 3);
     const std::string text = to_text(public_key(key));
     ASSERT_EQ(text.size(), 64u);
@@ -14,7 +14,7 @@ TEST(ServerKey, TextIsReadAsItWasWrittenAndNothingElseIsAKey) {
     std::string upper = text;
     for (char& letter : upper) letter = static_cast<char>(std::toupper(letter));
     EXPECT_EQ(parse_public_key(upper), public_key(key));
-    const std::optional<Key> same = parse_private_key(to_secret_text(key));
+    const std::optional<SecretKey> same = parse_private_key(to_secret_text(key));
     ASSERT_TRUE(same);
     EXPECT_EQ(public_key(*same), public_key(key));
 
@@ -38,15 +38,15 @@ TEST(ServerKey, PublicHalfIsThatOfCurve25519) {
 }
 
 TEST(ServerKey, AMissingKeyIsAllZero) {
-    EXPECT_TRUE(is_missing(Key()));
+    EXPECT_TRUE(is_missing(SecretKey()));
     EXPECT_TRUE(is_missing(PublicKey{}));
     for (std::size_t i = 0; i < kKeyBytes; ++i) {
         PublicKey key{};
         key[i] = std::byte(1);
         EXPECT_FALSE(is_missing(key));
-        EXPECT_FALSE(is_missing(Key(key)));
+        EXPECT_FALSE(is_missing(SecretKey(key)));
     }
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -9,7 +9,7 @@
 #include "tests/net/support/real_socket.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 const Address kDead = Address::parse("[2001:db8::1]:7777").value();
@@ -218,4 +218,4 @@ TEST(Servers, AClosedPortIsNamedAndPassedOver) {
 #endif
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -8,7 +8,7 @@
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using Datagram = std::vector<std::byte>;
@@ -16,8 +16,8 @@ using Datagram = std::vector<std::byte>;
 constexpr std::uint64_t kZero_s = 1'700'000'000;  // Unix time at Time zero
 constexpr std::uint64_t kNow_s = kZero_s + 100;   // Unix time when a Desk is made
 
-Key backend_key() {
-    return Key(seed_of(0xBAC));
+SecretKey backend_key() {
+    return SecretKey(seed_of(0xBAC));
 }
 
 /// Returns a request for a token. Each one is different.
@@ -26,7 +26,7 @@ struct Wish {
     std::uint64_t expires_s = kNow_s + 30;
     std::vector<Address> servers = {kServer};
     std::string claims = "red team";
-    Key key = backend_key();
+    SecretKey key = backend_key();
 
     ClientToken token() const {
         static std::uint64_t fresh = 0;
@@ -162,7 +162,7 @@ TEST(TokenHandshake, RefusalsSayWhy) {
     expired.expires_s = kNow_s;
     elsewhere.servers = {Address::ipv4(10, 0, 0, 100, 7778), Address::ipv4(10, 0, 0, 101, 7777)};
     other_game.protocol_id = 0xC0FFEF;
-    forged.key = Key(seed_of(1));
+    forged.key = SecretKey(seed_of(1));
     const std::pair<Wish, std::string_view> cases[] = {{expired, "connect token expired"},
                                                        {elsewhere, "connect token for another server"},
                                                        {other_game, "connect token for another game"},
@@ -549,4 +549,4 @@ TEST(TokenHandshake, RefusalsDoNotAllocate) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using Buffer = std::vector<std::byte>;  // of exact size, so that a sanitizer reports reads beyond it
@@ -52,7 +52,7 @@ Buffer bytes_of(const ClientToken& token) {
 
 /// A small token, with its request and keys.
 struct Issued {
-    Key backend_key{ramp(1)};
+    SecretKey backend_key{ramp(1)};
     std::vector<Address> servers = {Address::ipv4(203, 0, 113, 7, 40000), ipv6(1, 7777)};
     Buffer claims = text("red team");
     TokenRequest request{kGame, 42, kExpiry, servers, claims, ramp(0xA0)};
@@ -207,7 +207,7 @@ TEST(Token, SealedInvalidContentsAreRefused) {
     const auto open_sealed = [&](const Buffer& servers, std::size_t claims_bytes) {
         Buffer label = text("shoal token: box");
         label.resize(label.size() + 24);
-        Key keys[2];
+        SecretKey keys[2];
         hkdf(issued.backend_key, label, keys);
         Buffer secret(24);
         for (unsigned i = 0; i < 8; ++i) secret[i] = std::byte(kGame >> 8 * i & 0xFF);
@@ -243,7 +243,7 @@ TEST(Token, SealedInvalidContentsAreRefused) {
 TEST(Token, OtherBackendKeyIsRefused) {
     const Issued issued;
     TokenContents contents;
-    EXPECT_EQ(open_token(issued.token().sealed, Key(ramp(2)), kGame, issued.servers, 0, contents),
+    EXPECT_EQ(open_token(issued.token().sealed, SecretKey(ramp(2)), kGame, issued.servers, 0, contents),
               TokenError::forged);
 }
 
@@ -474,4 +474,4 @@ TEST(TokenHistory, RemembersOnlyTokensThatHaveNotExpired) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

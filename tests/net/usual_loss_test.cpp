@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::net {
+namespace shoal::net::all {
 namespace {
 
 using namespace std::chrono_literals;
@@ -398,4 +398,4 @@ TEST(UsualLoss, DeliveredRateIsThatOfTheEpoch) {
 }
 
 }  // namespace
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -12,7 +12,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::action_events_test {
+namespace shoal::replication::all::action_events_test {
 namespace {
 
 using namespace stage_actions;
@@ -262,4 +262,4 @@ TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::action_events_test
+}  // namespace shoal::replication::all::action_events_test

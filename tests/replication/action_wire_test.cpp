@@ -10,7 +10,7 @@
 #include "replication/action/action.h"
 #include "replication/play/message_kind.h"
 
-namespace shoal::replication::action_wire_test {
+namespace shoal::replication::all::action_wire_test {
 namespace {
 
 struct Shove {
@@ -280,4 +280,4 @@ TEST(ActionWire, AMessageIsOfOneKind) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::action_wire_test
+}  // namespace shoal::replication::all::action_wire_test

@@ -13,7 +13,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::actions_test {
+namespace shoal::replication::all::actions_test {
 namespace {
 
 using namespace stage_actions;
@@ -487,7 +487,7 @@ struct Aim {
 TEST(Actions, SeeWhatTheSightShows) {
     struct Binoculars final : Sight {
         bool see(PlayerId player, ecs::Entity, const void* type, bool is_there, void* value) const override {
-            EXPECT_EQ(type, &detail::type_address<Place>);
+            EXPECT_EQ(type, &type_address<Place>);
             EXPECT_TRUE(is_there);
             who = player;
             static_cast<Place*>(value)->x += 40;
@@ -661,4 +661,4 @@ TEST(Actions, AClientThatForgotItsActionsGoesOnWhereTheServerIs) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::actions_test
+}  // namespace shoal::replication::all::actions_test

@@ -13,7 +13,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::client_actions_test {
+namespace shoal::replication::all::client_actions_test {
 namespace {
 
 using namespace stage_actions;
@@ -489,4 +489,4 @@ TEST(ClientActions, WhyNotTellsTheValidatorWhoAsksAndWhen) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::client_actions_test
+}  // namespace shoal::replication::all::client_actions_test

@@ -9,7 +9,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/replication/support/records.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Position;
@@ -197,10 +197,10 @@ TEST(Client, ConnectEndsTheFormerConnectionAtTheNextUpdate) {
 TEST(Client, ConnectWithoutATokenForgetsTheTokenOfTheConnectBefore) {
     for (const bool has_token : {true, false}) {
         ServerOptions options = Link::default_options();
-        options.host.tokens.backend_key = net::Key(seed_of(9));
+        options.host.tokens.backend_key = net::SecretKey(seed_of(9));
         options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
         const net::TokenRequest request{
-            5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::server_key())};
+            5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::all::server_key())};
         const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
         ASSERT_TRUE(token);
         Link link(options);
@@ -215,10 +215,10 @@ TEST(Client, ConnectWithoutATokenForgetsTheTokenOfTheConnectBefore) {
 
 TEST(Client, ConnectsWithATokenAlone) {
     ServerOptions options = Link::default_options();
-    options.host.tokens.backend_key = net::Key(seed_of(9));
+    options.host.tokens.backend_key = net::SecretKey(seed_of(9));
     options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
     const net::TokenRequest request{
-        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::server_key())};
+        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::all::server_key())};
     const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
     ASSERT_TRUE(token);
     Link link(options);
@@ -499,4 +499,4 @@ TEST(Client, ItsHashTablesHaveASecretSeed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -9,7 +9,7 @@
 #include "replication/schema/cluster.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Position;
@@ -279,4 +279,4 @@ TEST(Clusters, AWaitingClusterLeavesInASmallPayloadOnceItFitsOne) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -16,7 +16,7 @@
 #include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::codec_test {
+namespace shoal::replication::all::codec_test {
 namespace {
 
 /// Realistic images: all versions of all entities of a world with many changes.
@@ -465,4 +465,4 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::codec_test
+}  // namespace shoal::replication::all::codec_test

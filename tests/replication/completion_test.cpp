@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using Complete = Completion::Complete;
@@ -260,4 +260,4 @@ TEST(Completion, MatchesANaiveModelThroughLossAndReordering) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -8,7 +8,7 @@
 #include "tests/replication/support/records.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Aim;
@@ -605,4 +605,4 @@ TEST(Decoder, Rule08RecordsThatADespawnRecordOvertookDoNotOpenTheSlotAgain) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/play.h"
 
-namespace shoal::replication::exceptions_test {
+namespace shoal::replication::all::exceptions_test {
 namespace {
 
 struct Spot {
@@ -190,4 +190,4 @@ TEST(Exceptions, PlayersJoinAndLeaveAlthoughTheGameThrows) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::exceptions_test
+}  // namespace shoal::replication::all::exceptions_test

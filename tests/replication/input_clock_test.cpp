@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace shoal::replication::input_clock_test {
+namespace shoal::replication::all::input_clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -199,4 +199,4 @@ TEST(InputClock, AFrameOf250MsIsNoPause) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::input_clock_test
+}  // namespace shoal::replication::all::input_clock_test

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::interpolator_test {
+namespace shoal::replication::all::interpolator_test {
 namespace {
 
 struct Place {
@@ -32,8 +32,7 @@ struct Shown {
         pair.receiver.apply(tick);
         for (const ecs::Entity ship : ships) {
             Place place;
-            interpolator.mix(pair.receiver.entity(pair.sender.net_id(ship)), &detail::type_address<Place>,
-                             &place);
+            interpolator.mix(pair.receiver.entity(pair.sender.net_id(ship)), &type_address<Place>, &place);
         }
     }
     void steps(int count, bool moves) {
@@ -87,8 +86,8 @@ TEST(Interpolator, ANewEntityIsNotBlendedWithOneThatIsGone) {
         shown.pair.receiver.apply(tick - 1);
     }
     ASSERT_EQ(index(ship), former);
-    shown.interpolator.mix(shown.pair.receiver.entity(shown.pair.sender.net_id(ship)),
-                           &detail::type_address<Place>, &place);
+    shown.interpolator.mix(shown.pair.receiver.entity(shown.pair.sender.net_id(ship)), &type_address<Place>,
+                           &place);
     EXPECT_FLOAT_EQ(place.x, 1'002.5f);
 }
 
@@ -104,7 +103,7 @@ TEST(Interpolator, AVersionThatArrivesWhileStateIsMissingIsBlended) {
     const auto mixed = [&] {
         Place place{-1};
         shown.interpolator.mix(shown.pair.receiver.entity(shown.pair.sender.net_id(shown.ships[0])),
-                               &detail::type_address<Place>, &place);
+                               &type_address<Place>, &place);
         return place.x;
     };
     shown.pair.receiver.apply(tick);
@@ -154,7 +153,7 @@ struct Film {
     T sample() {
         const ecs::Entity replica = pair.replica(ship);
         T value = pair.mirror.get<T>(replica);
-        interpolator.mix(replica, &detail::type_address<T>, &value);
+        interpolator.mix(replica, &type_address<T>, &value);
         return value;
     }
     /// Returns where the ship is shown. The depth is blended in the same way.
@@ -281,7 +280,7 @@ TEST(Interpolator, AnEntityThatEndsDoesNotMoveOn) {
         film.interpolator.set_time({5, 0.5f}, *film.pair.receiver.newest_tick());
         film.pair.receiver.apply(5);
         Place place{5};
-        film.interpolator.mix(replica, &detail::type_address<Place>, &place);
+        film.interpolator.mix(replica, &type_address<Place>, &place);
         EXPECT_FLOAT_EQ(place.x, ends ? 5 : 5.5f);
     }
 }
@@ -329,11 +328,11 @@ TEST(Interpolator, OnlyDelayedReplicasWithADisplayAreMixed) {
     EXPECT_FLOAT_EQ(other.sample<Place>().x, 3.5f);
     const ecs::Entity local = other.pair.mirror.spawn(Place{8});
     Place shown{8};
-    other.interpolator.mix(local, &detail::type_address<Place>, &shown);
+    other.interpolator.mix(local, &type_address<Place>, &shown);
     EXPECT_FLOAT_EQ(shown.x, 8) << "not a replica";
-    other.interpolator.mix(replica, &detail::type_address<Film>, &shown);
+    other.interpolator.mix(replica, &type_address<Film>, &shown);
     EXPECT_FLOAT_EQ(shown.x, 8) << "not a component";
 }
 
 }  // namespace
-}  // namespace shoal::replication::interpolator_test
+}  // namespace shoal::replication::all::interpolator_test

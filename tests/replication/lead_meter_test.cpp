@@ -11,7 +11,7 @@
 
 #include "replication/predict/input_clock.h"
 
-namespace shoal::replication::lead_meter_test {
+namespace shoal::replication::all::lead_meter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -552,4 +552,4 @@ TEST(LeadMeter, BetweenTwoShiftsIsHalfASecond) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::lead_meter_test
+}  // namespace shoal::replication::all::lead_meter_test

@@ -10,7 +10,7 @@
 
 #include "replication/message.h"
 
-namespace shoal::replication::message_bytes_test {
+namespace shoal::replication::all::message_bytes_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -156,4 +156,4 @@ TEST(Resume, TheLargestHelloFitsBesideAConnectToken) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::message_bytes_test
+}  // namespace shoal::replication::all::message_bytes_test

@@ -14,7 +14,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::mixer_test {
+namespace shoal::replication::all::mixer_test {
 namespace {
 
 struct Height {
@@ -174,7 +174,7 @@ struct Values {
         const std::vector<std::uint32_t> a = words_of(from, 0), b = words_of(to, teleports);
         T out = in_world;
         ComponentIndex found = 0;
-        EXPECT_TRUE(mixer.shows(&detail::type_address<T>, found));
+        EXPECT_TRUE(mixer.shows(&type_address<T>, found));
         EXPECT_EQ(found, component);
         mixer.mix(component, {{shape, a}, {shape, b}, weight}, nobody, &out);
         return out;
@@ -548,15 +548,15 @@ TEST(Mixer, KnowsWhichComponentsHaveADisplay) {
     const Mixer none(schema);
     EXPECT_FALSE(none.is_needed());
     ComponentIndex component = 9;
-    EXPECT_FALSE(none.shows(&detail::type_address<Depth>, component));
+    EXPECT_FALSE(none.shows(&type_address<Depth>, component));
     EXPECT_EQ(component, 9);
     schema.component<Height>("height", linear());
     const Mixer one(schema);
     EXPECT_TRUE(one.is_needed());
-    EXPECT_FALSE(one.shows(&detail::type_address<Depth>, component));
-    EXPECT_TRUE(one.shows(&detail::type_address<Height>, component));
+    EXPECT_FALSE(one.shows(&type_address<Depth>, component));
+    EXPECT_TRUE(one.shows(&type_address<Height>, component));
     EXPECT_EQ(component, schema.find<Height>());
 }
 
 }  // namespace
-}  // namespace shoal::replication::mixer_test
+}  // namespace shoal::replication::all::mixer_test

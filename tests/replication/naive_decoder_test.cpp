@@ -18,7 +18,7 @@
 #include "tests/replication/support/naive_race.h"
 #include "tests/replication/support/records.h"
 
-namespace shoal::replication::naive_decoder_test {
+namespace shoal::replication::all::naive_decoder_test {
 namespace {
 
 using naive::Coding;
@@ -587,4 +587,4 @@ TEST(NaiveStateDecoder, ReadsTheExampleOfWireMd) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::naive_decoder_test
+}  // namespace shoal::replication::all::naive_decoder_test

@@ -9,7 +9,7 @@
 
 #include "replication/schema/schema.h"
 
-namespace shoal::replication::options_test {
+namespace shoal::replication::all::options_test {
 namespace {
 
 struct Speed {
@@ -110,4 +110,4 @@ TEST(ComponentOptions, ShownByIsTheOnlyDisplayAndNotEmpty) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::options_test
+}  // namespace shoal::replication::all::options_test

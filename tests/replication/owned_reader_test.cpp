@@ -11,7 +11,7 @@
 #include "replication/codec/codec.h"
 #include "tests/replication/support/harbour.h"
 
-namespace shoal::replication::owned_reader_test {
+namespace shoal::replication::all::owned_reader_test {
 namespace {
 
 using harbour::Aim;
@@ -221,4 +221,4 @@ TEST(OwnedReader, AMalformedRefusalIsNone) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::owned_reader_test
+}  // namespace shoal::replication::all::owned_reader_test

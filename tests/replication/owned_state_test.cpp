@@ -10,7 +10,7 @@
 #include "tests/replication/support/harbour.h"
 #include "tests/replication/support/link.h"
 
-namespace shoal::replication::owned_state_test {
+namespace shoal::replication::all::owned_state_test {
 namespace {
 
 using harbour::Aim;
@@ -536,4 +536,4 @@ TEST(OwnedState, ServerAndClientTalkAboutIt) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::owned_state_test
+}  // namespace shoal::replication::all::owned_state_test

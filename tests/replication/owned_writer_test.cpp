@@ -9,7 +9,7 @@
 #include "replication/codec/bits.h"
 #include "tests/replication/support/harbour.h"
 
-namespace shoal::replication::owned_writer_test {
+namespace shoal::replication::all::owned_writer_test {
 namespace {
 
 using harbour::Aim;
@@ -345,4 +345,4 @@ TEST(OwnedWriter, AResetForgetsEntitiesAndValues) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::owned_writer_test
+}  // namespace shoal::replication::all::owned_writer_test

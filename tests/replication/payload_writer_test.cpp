@@ -11,7 +11,7 @@
 #include "replication/codec/state_packet.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Counters;
@@ -515,4 +515,4 @@ TEST(Sender, APayloadThatFitsWithoutItsAnchorIsInTheRoom) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

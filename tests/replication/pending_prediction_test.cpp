@@ -2,7 +2,7 @@
 
 #include "tests/replication/support/rowing.h"
 
-namespace shoal::replication::pending_prediction_test {
+namespace shoal::replication::all::pending_prediction_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -43,7 +43,7 @@ TEST(PendingPrediction, APendingEntityIsPredictedFromItsBirthOn) {
         EXPECT_GT(launch.theirs.get<Spot>(launch.born).x, last) << i;
         last = launch.theirs.get<Spot>(launch.born).x;
         Spot spot;
-        EXPECT_EQ(launch.predictor.show(launch.born, &detail::type_address<Spot>, &spot),
+        EXPECT_EQ(launch.predictor.show(launch.born, &type_address<Spot>, &spot),
                   launch.receiver.net_id(launch.born) != 0);
     }
     ASSERT_EQ(launch.replica(launch.boat), launch.born);
@@ -97,4 +97,4 @@ TEST(PendingPrediction, APendingEntityMayDieOrStopBeingPredicted) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::pending_prediction_test
+}  // namespace shoal::replication::all::pending_prediction_test

@@ -5,7 +5,7 @@
 
 #include "tests/replication/support/rowing.h"
 
-namespace shoal::replication::predicted_group_test {
+namespace shoal::replication::all::predicted_group_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -21,7 +21,7 @@ TEST(PredictedGroup, StepsSeeOnlyTheEntitiesOfTheGroup) {
     EXPECT_TRUE(rowing.is_predicted(own));
     EXPECT_FALSE(rowing.is_predicted(other));
     Spot spot;
-    EXPECT_FALSE(rowing.predictor.show(rowing.replica(other), &detail::type_address<Spot>, &spot));
+    EXPECT_FALSE(rowing.predictor.show(rowing.replica(other), &type_address<Spot>, &spot));
     // Another's boat has the values of the tick that arrived.
     EXPECT_EQ(rowing.theirs.get<Sum>(rowing.replica(other)).drawn, rowing.arrived(other).drawn);
     EXPECT_NE(rowing.theirs.get<Sum>(rowing.replica(own)).drawn, rowing.arrived(own).drawn);
@@ -66,7 +66,7 @@ TEST(PredictedGroup, EachEntityOfTheGroupIsShownWithItsOwnValues) {
     rowing.run(10);
     EXPECT_FALSE(rowing.is_predicted(boats[0]));
     Spot spot;
-    EXPECT_FALSE(rowing.predictor.show(rowing.replica(boats[0]), &detail::type_address<Spot>, &spot));
+    EXPECT_FALSE(rowing.predictor.show(rowing.replica(boats[0]), &type_address<Spot>, &spot));
     EXPECT_NEAR(rowing.shown(boats[1]), 1000, 10);
     EXPECT_NEAR(rowing.shown(boats[3]), 3000, 10);
     EXPECT_EQ(rowing.stats().mispredictions, 0u);
@@ -184,4 +184,4 @@ TEST(PredictedGroup, AResetLeavesTheWorldWithoutPredictedEntities) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::predicted_group_test
+}  // namespace shoal::replication::all::predicted_group_test

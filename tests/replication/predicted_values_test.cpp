@@ -12,7 +12,7 @@
 
 #include "replication/send/sender.h"
 
-namespace shoal::replication::predicted_values_test {
+namespace shoal::replication::all::predicted_values_test {
 namespace {
 
 enum class Gait : std::uint8_t { walk, run };
@@ -371,4 +371,4 @@ TEST(PredictedValues, EachNumberOfARotationOfDoublesCounts) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::predicted_values_test
+}  // namespace shoal::replication::all::predicted_values_test

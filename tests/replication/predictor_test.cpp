@@ -13,7 +13,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::predictor_test {
+namespace shoal::replication::all::predictor_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -173,7 +173,7 @@ struct Road {
     float x(ecs::Entity cart) { return pair.on_client<Cart>(cart).x; }
     float shown(ecs::Entity cart) {
         Cart value = pair.on_client<Cart>(cart);
-        EXPECT_TRUE(predictor.show(pair.replica(cart), &detail::type_address<Cart>, &value));
+        EXPECT_TRUE(predictor.show(pair.replica(cart), &type_address<Cart>, &value));
         return value.x;
     }
     bool is_predicted(ecs::Entity cart) { return pair.mirror.has<Predicted>(pair.replica(cart)); }
@@ -273,8 +273,7 @@ TEST(Predictor, AMemberThatJoinsOrLeavesIsTheOnlyOneToDoSo) {
                 EXPECT_EQ(road.is_predicted(road.carts[i]), i != other);
                 EXPECT_EQ(road.x(road.carts[i]), road.pair.world.get<Cart>(road.carts[i]).x + ahead);
                 Cart value;
-                EXPECT_EQ(road.predictor.show(road.pair.replica(road.carts[i]), &detail::type_address<Cart>,
-                                              &value),
+                EXPECT_EQ(road.predictor.show(road.pair.replica(road.carts[i]), &type_address<Cart>, &value),
                           i != other);
             }
         };
@@ -311,7 +310,7 @@ TEST(Predictor, AnEntityToPredictIsAMemberWhileItHasTheTag) {
     EXPECT_FALSE(road.is_predicted(ball));
     EXPECT_EQ(road.x(ball), road.pair.world.get<Cart>(ball).x);
     Cart value{3};
-    EXPECT_FALSE(road.predictor.show(road.pair.replica(ball), &detail::type_address<Cart>, &value));
+    EXPECT_FALSE(road.predictor.show(road.pair.replica(ball), &type_address<Cart>, &value));
     EXPECT_EQ(value.x, 3);
     EXPECT_EQ(road.stats().mispredictions, 0u);
 }
@@ -339,7 +338,7 @@ TEST(Predictor, WhenThePredictionStopsTheServersValuesAreShown) {
     EXPECT_EQ(road.x(cart), road.pair.world.get<Cart>(cart).x);
     EXPECT_FALSE(road.pair.mirror.has<Predicted>(early));
     Cart value{3};
-    EXPECT_FALSE(road.predictor.show(road.pair.replica(cart), &detail::type_address<Cart>, &value));
+    EXPECT_FALSE(road.predictor.show(road.pair.replica(cart), &type_address<Cart>, &value));
     EXPECT_TRUE(road.predictor.add_pending(road.pair.mirror.spawn(Cart{})).empty());
     road.run(5);
     EXPECT_EQ(road.x(cart), road.pair.world.get<Cart>(cart).x);
@@ -687,4 +686,4 @@ TEST(Predictor, AnEntityThatTheClientSpawnedAndMayNotPredictGetsTheServersValues
 }
 
 }  // namespace
-}  // namespace shoal::replication::predictor_test
+}  // namespace shoal::replication::all::predictor_test

@@ -10,7 +10,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::presentation_test {
+namespace shoal::replication::all::presentation_test {
 namespace {
 
 struct Kite {
@@ -293,4 +293,4 @@ TEST(Presentation, LostPacketsDelayTheRenderTimeAndPausesOfTheServerDoNot) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::presentation_test
+}  // namespace shoal::replication::all::presentation_test

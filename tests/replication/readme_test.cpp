@@ -250,7 +250,7 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     EXPECT_EQ(world.size(), 0u);
 }
 
-net::Key my_private_key;
+net::SecretKey my_private_key;
 net::PublicKey known_public_key;
 int simulated = 0;
 void simulate() {

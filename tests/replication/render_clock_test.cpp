@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication::render_clock_test {
+namespace shoal::replication::all::render_clock_test {
 namespace {
 
 /// A server that sends a payload in every tick, and a client that draws frames, with a path between them.
@@ -447,4 +447,4 @@ TEST(RenderClock, AfterAPauseOfTwoSecondsThePathMayBeAnother) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::render_clock_test
+}  // namespace shoal::replication::all::render_clock_test

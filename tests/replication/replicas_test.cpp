@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 class ReplicasTest : public testing::Test {
@@ -206,4 +206,4 @@ TEST_F(ReplicasTest, DirtyNamesEachReplicaOnceInTheOrderOfTheFirstTouch) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/short_timeouts.h"
 
-namespace shoal::replication::resume_test {
+namespace shoal::replication::all::resume_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -462,4 +462,4 @@ TEST(Resume, APlayerMayGetAnotherEntityWhileItIsAway) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::resume_test
+}  // namespace shoal::replication::all::resume_test

@@ -12,7 +12,7 @@
 
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 struct Whereabouts {
@@ -350,4 +350,4 @@ TEST(Rewind, APlayerThatHasNothingYetSeesNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Counters;
@@ -161,4 +161,4 @@ TEST(Sender, Rule09AMarkerFollowsWhenNothingIsLeftToSendAnyMore) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

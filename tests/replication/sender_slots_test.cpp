@@ -4,7 +4,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Position;
@@ -225,4 +225,4 @@ TEST(Sender, Rule30NoEntityWaitsForASlotForeverWhileOthersComeAndGo) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

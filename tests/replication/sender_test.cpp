@@ -6,7 +6,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Name;
@@ -608,4 +608,4 @@ TEST(Sender, OnlyGroupsAreTakenFromTheClassesOfSetGroups) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

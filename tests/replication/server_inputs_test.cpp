@@ -7,7 +7,7 @@
 
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::server_inputs_test {
+namespace shoal::replication::all::server_inputs_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -313,4 +313,4 @@ TEST(ServerInputs, PacketsThatWaitedForAServerThatHungAreNotMeasured) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::server_inputs_test
+}  // namespace shoal::replication::all::server_inputs_test

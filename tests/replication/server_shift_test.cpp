@@ -6,7 +6,7 @@
 
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::server_shift_test {
+namespace shoal::replication::all::server_shift_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -37,4 +37,4 @@ TEST(ServerShift, TheLeadFollowsThePath) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::server_shift_test
+}  // namespace shoal::replication::all::server_shift_test

@@ -9,7 +9,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/sim/session.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Position;
@@ -176,11 +176,11 @@ TEST(Server, RefusesAClientWithTheReasonOfTheGame) {
 
 TEST(Server, AcceptsAConnectTokenOnceAndPassesItsClientIdToTheGame) {
     ServerOptions options = Link::default_options();
-    options.host.tokens.backend_key = net::Key(seed_of(9));
+    options.host.tokens.backend_key = net::SecretKey(seed_of(9));
     options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
     Link link(options);
     const net::TokenRequest request{
-        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::server_key())};
+        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::all::server_key())};
     const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
     ASSERT_TRUE(token);
     Link::Player& first = link.add();
@@ -673,4 +673,4 @@ TEST(Server, ARebaseOfAnySlotsIsHarmless) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

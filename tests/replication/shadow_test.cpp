@@ -5,7 +5,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 using sim::Aim;
@@ -509,4 +509,4 @@ TEST_F(Shadows, Rule30AnEntityThatNobodyTouchedForALongTimeGetsANewVersion) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numbers>
 
-namespace shoal::replication::smoothing_test {
+namespace shoal::replication::all::smoothing_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -29,7 +29,7 @@ struct Shown {
     }
     Buoy show(double fraction) {
         Buoy value = world.get<Buoy>(buoy);
-        smoothing->show(shown, fraction, &detail::type_address<Buoy>, &value);
+        smoothing->show(shown, fraction, &type_address<Buoy>, &value);
         return value;
     }
     /// The ticks -1 and 0 are computed again.
@@ -103,11 +103,11 @@ struct Turning {
     /// Expects that both are shown turned so far.
     void expect(double radians, double fraction, double tolerance) const {
         Vane vane;
-        smoothing->show(shown, fraction, &detail::type_address<Vane>, &vane);
+        smoothing->show(shown, fraction, &type_address<Vane>, &vane);
         EXPECT_NEAR(std::remainder(vane.radians - radians, 2 * std::numbers::pi), 0, tolerance);
         EXPECT_LE(std::abs(vane.radians), std::numbers::pi);
         Pose pose;
-        smoothing->show(shown, fraction, &detail::type_address<Pose>, &pose);
+        smoothing->show(shown, fraction, &type_address<Pose>, &pose);
         EXPECT_NEAR(std::remainder(2 * std::atan2(pose.z, pose.w) - radians, 2 * std::numbers::pi), 0,
                     tolerance);
         EXPECT_NEAR(std::hypot(std::hypot(pose.x, pose.y), std::hypot(pose.z, pose.w)), 1, 1e-9);
@@ -186,7 +186,7 @@ TEST(Smoothing, ADirectionStaysOfLengthOne) {
     world.set(ship, Beam{0, 1, 0});
     smoothing.take_tick(ship, shown);
     Beam beam;
-    smoothing.show(shown, 0.5, &detail::type_address<Beam>, &beam);
+    smoothing.show(shown, 0.5, &type_address<Beam>, &beam);
     EXPECT_NEAR(beam.x, std::sqrt(0.5f), 1e-6f);
     EXPECT_NEAR(beam.y, std::sqrt(0.5f), 1e-6f);
 }
@@ -272,13 +272,13 @@ TEST(Smoothing, OnlyPredictedComponentsWithADisplayAreChanged) {
     Buoy buoy{4, 0, 4};
     Vane vane{4};
     Beam beam{4, 0, 0};
-    smoothing.show(shown, 0.5, &detail::type_address<Buoy>, &buoy);
-    smoothing.show(shown, 0.5, &detail::type_address<Vane>, &vane);
-    smoothing.show(shown, 0.5, &detail::type_address<Beam>, &beam);
+    smoothing.show(shown, 0.5, &type_address<Buoy>, &buoy);
+    smoothing.show(shown, 0.5, &type_address<Vane>, &vane);
+    smoothing.show(shown, 0.5, &type_address<Beam>, &beam);
     EXPECT_EQ(buoy.x, 4);
     EXPECT_EQ(vane.radians, 4);
     EXPECT_EQ(beam.x, 2);
 }
 
 }  // namespace
-}  // namespace shoal::replication::smoothing_test
+}  // namespace shoal::replication::all::smoothing_test

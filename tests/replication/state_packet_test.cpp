@@ -8,7 +8,7 @@
 
 #include "tests/replication/support/bits.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 std::vector<StateHeader> headers() {
@@ -378,4 +378,4 @@ TEST(RecordHeader, TheLastNumberOf32BitsIsNoSlot) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace shoal::replication::timeline_test {
+namespace shoal::replication::all::timeline_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -139,4 +139,4 @@ TEST(Timeline, FewObservationsReplaceOthersAfterTwoSecondsToo) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::timeline_test
+}  // namespace shoal::replication::all::timeline_test

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace shoal::replication::uplink_test {
+namespace shoal::replication::all::uplink_test {
 namespace {
 
 /// Sends one number in 12 bits; the greatest value is malformed.
@@ -198,4 +198,4 @@ TEST(PlayUplink, FatesReachEverySection) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::uplink_test
+}  // namespace shoal::replication::all::uplink_test

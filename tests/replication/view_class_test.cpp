@@ -11,7 +11,7 @@
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 namespace {
 
 struct Shown {
@@ -477,4 +477,4 @@ TEST(ViewClass, Rule20RecordsForAnOwnerFitItsVersions) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

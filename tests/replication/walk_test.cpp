@@ -11,7 +11,7 @@
 #include "tests/replication/support/schema_errors.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::walk_test {
+namespace shoal::replication::all::walk_test {
 
 /// A type of a maths library: constructors, one of them with two arguments, and private members.
 class Vec {
@@ -82,9 +82,9 @@ struct Bad {
     int* p = nullptr;
 };
 
-}  // namespace shoal::replication::walk_test
+}  // namespace shoal::replication::all::walk_test
 
-namespace walk_test = shoal::replication::walk_test;
+namespace walk_test = shoal::replication::all::walk_test;
 template <>
 struct shoal::replication::Replicate<walk_test::Vec> {
     static auto fields(auto& v) { return std::tie(v.x_, v.y_); }
@@ -124,7 +124,7 @@ struct shoal::replication::Replicate<walk_test::Bad> {
     static auto fields(auto& b) { return std::tie(b.a, b.p); }
 };
 
-namespace shoal::replication::walk_test {
+namespace shoal::replication::all::walk_test {
 namespace {
 
 using schema_errors::error_of;
@@ -136,7 +136,7 @@ T restored(const Schema& schema, const T& value, T over = {}) {
     NoEntities map;
     ComponentLayout::Misfits misfits;
     for (const SchemaComponent& component : schema.components()) {
-        if (component.type != &detail::type_address<T>) continue;
+        if (component.type != &type_address<T>) continue;
         std::vector<std::uint32_t> lanes(component.layout.lanes().size()), parts;
         component.layout.quantise(&value, map, lanes.data(), parts, misfits);
         component.layout.restore(lanes.data(), parts.data(), map, &over);
@@ -225,22 +225,21 @@ TEST(Contains, IsTrueForAPartThatLiesWhollyInside) {
     };
     const Three three[3] = {};
     const Three& whole = three[1];
-    for (const std::uint64_t* part : {&whole.a, &whole.b, &whole.c})
-        EXPECT_TRUE(detail::contains(whole, *part));
-    EXPECT_TRUE(detail::contains(whole, whole));
+    for (const std::uint64_t* part : {&whole.a, &whole.b, &whole.c}) EXPECT_TRUE(contains(whole, *part));
+    EXPECT_TRUE(contains(whole, whole));
     for (const Three* other : {&three[0], &three[2]}) {
-        EXPECT_FALSE(detail::contains(whole, *other));
+        EXPECT_FALSE(contains(whole, *other));
         for (const std::uint64_t* part : {&other->a, &other->b, &other->c})
-            EXPECT_FALSE(detail::contains(whole, *part));
+            EXPECT_FALSE(contains(whole, *part));
     }
-    EXPECT_FALSE(detail::contains(whole.a, whole)) << "larger";
+    EXPECT_FALSE(contains(whole.a, whole)) << "larger";
     const std::array<std::uint64_t, 9> words{};
     const auto& two = reinterpret_cast<const std::array<std::uint64_t, 2>&>(words[5]);
     const auto& front = reinterpret_cast<const std::array<std::uint64_t, 6>&>(words[0]);
-    EXPECT_FALSE(detail::contains(front, two)) << "its end is outside";
-    EXPECT_FALSE(detail::contains(two, words[4]));
-    EXPECT_TRUE(detail::contains(two, words[6]));
-    EXPECT_FALSE(detail::contains(two, words[7]));
+    EXPECT_FALSE(contains(front, two)) << "its end is outside";
+    EXPECT_FALSE(contains(two, words[4]));
+    EXPECT_TRUE(contains(two, words[6]));
+    EXPECT_FALSE(contains(two, words[7]));
 }
 
 struct Item {
@@ -458,4 +457,4 @@ TEST(Walk, ErrorsSayWhereTheFieldIs) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::walk_test
+}  // namespace shoal::replication::all::walk_test

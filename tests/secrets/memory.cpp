@@ -18,7 +18,7 @@
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
 
-using namespace shoal::net;
+using namespace shoal::net::all;
 
 namespace {
 
@@ -36,15 +36,15 @@ void show(bool& verdict) {
     show(std::as_bytes(std::span(&verdict, 1)));
 }
 
-Key hidden_key(int first) {
-    Key key;
+SecretKey hidden_key(int first) {
+    SecretKey key;
     for (std::size_t i = 0; i < kKeyBytes; ++i) key.bytes()[i] = std::byte(first * 41 + int(i) * 7);
     hide(key.bytes());
     return key;
 }
 
 void ciphers() {
-    const Key key = hidden_key(1);
+    const SecretKey key = hidden_key(1);
     std::byte text[700] = {}, associated[21] = {};
     for (const std::size_t size : {0u, 1u, 15u, 16u, 64u, 65u, 192u, 193u, 700u}) {
         const std::span<std::byte> part(text, size);
@@ -61,10 +61,10 @@ void ciphers() {
 }
 
 void agreement() {
-    const Key key = hidden_key(2);
+    const SecretKey key = hidden_key(2);
     const PublicKey public_key = x25519_public_key(key);
     show(public_key);
-    Key shared;
+    SecretKey shared;
     for (const std::byte first : {std::byte(9), std::byte(1)}) {  // a valid point, and one of low order
         bool good = x25519(shared, key, {first});
         show(good);
@@ -76,9 +76,9 @@ void hashes() {
     std::byte text[200] = {};
     hide(text);
     show(blake2s(text, hidden_key(3).bytes()));
-    Key outputs[3] = {hidden_key(4)};
+    SecretKey outputs[3] = {hidden_key(4)};
     hkdf(outputs[0], text, outputs);
-    for (const Key& output : outputs) show(output.bytes());
+    for (const SecretKey& output : outputs) show(output.bytes());
 }
 
 /// Stops the program if a result is wrong, because the functions below would then not cover their code.
@@ -89,8 +89,8 @@ void expect(bool is_true, const char* what) {
 }
 
 /// Seals and opens both messages of a key exchange, and a forged copy of each.
-void exchange(NoiseExchange initiator, NoiseExchange responder, const Key& private_key,
-              const Key& ephemeral) {
+void exchange(NoiseExchange initiator, NoiseExchange responder, const SecretKey& private_key,
+              const SecretKey& ephemeral) {
     std::byte first[300] = {}, second[100] = {}, forged[300];
     expect(initiator.write(ephemeral, first), "message 1");
     show(first);
@@ -106,7 +106,8 @@ void exchange(NoiseExchange initiator, NoiseExchange responder, const Key& priva
     expect(!initiator.read(ephemeral, std::span(forged).first(sizeof second)), "forged message 2");
     expect(initiator.read(ephemeral, second), "message 2 opened");
     NoiseKeys here = initiator.split(), there = responder.split();
-    for (const Key* key : {&here.to_initiator, &here.to_responder, &there.to_initiator, &there.to_responder})
+    for (const SecretKey* key :
+         {&here.to_initiator, &here.to_responder, &there.to_initiator, &there.to_responder})
         show(key->bytes());
     expect(equal_in_constant_time(here.to_initiator.bytes(), there.to_initiator.bytes()), "keys down");
     expect(equal_in_constant_time(here.to_responder.bytes(), there.to_responder.bytes()), "keys up");
@@ -114,7 +115,7 @@ void exchange(NoiseExchange initiator, NoiseExchange responder, const Key& priva
 
 void exchanges() {
     const std::byte prologue[26] = {std::byte(1)};
-    const Key private_key = hidden_key(5), ephemeral = hidden_key(8);
+    const SecretKey private_key = hidden_key(5), ephemeral = hidden_key(8);
     const PublicKey known = public_key(private_key);
     show(known);
     exchange({prologue, known}, {prologue, known}, private_key, ephemeral);
@@ -122,7 +123,7 @@ void exchanges() {
 
 /// Seals and opens packets and forged ones, with key updates.
 void packets() {
-    const Key up = hidden_key(9), down = hidden_key(10);
+    const SecretKey up = hidden_key(9), down = hidden_key(10);
     PacketCipher client(Security::sealed, 1, up, down, 1, Time(0));
     PacketCipher server(Security::sealed, 1, down, up, 1, Time(0));
     for (std::uint64_t number = 1; number <= 10; ++number) {
@@ -141,7 +142,7 @@ void packets() {
 void tokens() {
     Bytes32 fresh{};
     hide(fresh);
-    const Key backend = hidden_key(11);
+    const SecretKey backend = hidden_key(11);
     const Address server = Address::ipv4(1, 2, 3, 4, 5);
     const std::byte claims[20] = {};
     PublicKey known{};
@@ -166,7 +167,7 @@ void numbers() {
     show(entropy.next_key().bytes());
     const std::uint64_t number = entropy.next();
     show(std::as_bytes(std::span(&number, 1)));
-    const Key private_key = hidden_key(13);
+    const SecretKey private_key = hidden_key(13);
     const ResetKey resets(private_key, {}, 1, 1);
     const std::uint64_t salt = resets.make_salt(2, number), token = resets.token(2, salt);
     show(std::as_bytes(std::span(&salt, 1)));

@@ -174,7 +174,7 @@ void Player::check_versions(const History& history) {
     checking_.clear();
     next_checked_ = 0;
     client_.receiver().for_each_version([&](std::uint32_t slot, std::uint32_t net_id, replication::Tick tick,
-                                            const replication::Image& image) {
+                                            const replication::all::Image& image) {
         checking_.push_back({slot, net_id, tick});
         if (was_checked(slot, net_id, tick)) return;
         versions_checked_ += 1;
@@ -204,10 +204,10 @@ bool Player::was_checked(std::uint32_t slot, std::uint32_t net_id, replication::
 }
 
 /// Returns the version that the world should show; nothing if the client knows none.
-std::optional<replication::Version> Player::due(std::uint32_t net_id) const {
-    const replication::Replicas& replicas = client_.receiver().replicas();
+std::optional<replication::all::Version> Player::due(std::uint32_t net_id) const {
+    const replication::all::Replicas& replicas = client_.receiver().replicas();
     const std::uint32_t index = replicas.ids().find(net_id);
-    if (index == replication::Replicas::kNone) return std::nullopt;
+    if (index == replication::all::Replicas::kNone) return std::nullopt;
     return replicas.due(index);
 }
 
@@ -216,7 +216,7 @@ std::optional<replication::Version> Player::due(std::uint32_t net_id) const {
 std::string Player::compare_to_due(ecs::Entity entity, std::uint64_t which) const {
     const replication::Receiver& receiver = client_.receiver();
     const std::uint32_t net_id = receiver.net_id(entity);
-    const std::optional<replication::Version> version = due(net_id);
+    const std::optional<replication::all::Version> version = due(net_id);
     if (!version) return "net id " + std::to_string(net_id) + " has no version";
     // With a render time, a replica can come and end between two checks of versions.
     if (const auto newest = newest_.find(net_id);
@@ -237,7 +237,7 @@ std::string Player::compare_to_due(ecs::Entity entity, std::uint64_t which) cons
 void Player::check_neighbour(ecs::Entity entity) {
     if (!neighbours_.insert(entity).second) return;
     neighbours_checked_ += 1;
-    const std::optional<replication::Version> version = due(client_.receiver().net_id(entity));
+    const std::optional<replication::all::Version> version = due(client_.receiver().net_id(entity));
     const std::uint64_t which = version ? snapshot_of(schema_, version->image).components : 0;
     if (std::string what = compare_to_due(entity, which); !what.empty()) fail("in a hook " + what);
 }
@@ -246,7 +246,7 @@ void Player::check_neighbour(ecs::Entity entity) {
 void Player::check_replicas() {
     neighbours_.clear();
     client_.receiver().for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {
-        const std::optional<replication::Version> version = due(net_id);
+        const std::optional<replication::all::Version> version = due(net_id);
         if (!version) return fail("a replica without a version that is due");
         if (client_.render_time() && version->image.shape->is_delayed &&
             replication::is_newer(version->tick, client_.render_time()->tick) && !written_.contains(net_id))

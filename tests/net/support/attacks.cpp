@@ -4,7 +4,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::attacks {
+namespace shoal::net::all::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -396,4 +396,4 @@ void SeatTaker::step(Battle& battle) {
     for (auto& [address, client] : clients_) client.step(battle);
 }
 
-}  // namespace shoal::net::attacks
+}  // namespace shoal::net::all::attacks

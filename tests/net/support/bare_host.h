@@ -10,7 +10,7 @@
 #include "net/host.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// A host whose packets are stored, and clients whose packets the test writes.
 struct Bare {
@@ -61,4 +61,4 @@ struct Bare {
     Host host;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

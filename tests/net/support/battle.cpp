@@ -5,7 +5,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::attacks {
+namespace shoal::net::all::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -250,4 +250,4 @@ void Battle::talk() {
     }
 }
 
-}  // namespace shoal::net::attacks
+}  // namespace shoal::net::all::attacks

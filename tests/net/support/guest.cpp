@@ -5,7 +5,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::attacks {
+namespace shoal::net::all::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -82,7 +82,7 @@ Bytes Guest::connect(std::uint64_t cookie) {
     write(ClientHello{host.schema_hash, 1, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
     const auto prologue = handshake_prologue(host.protocol_id, Security::sealed, nonce_, cookie);
     noise_.emplace(prologue, known);
-    if (!noise_->write(Key(seed_of(secret_)), message)) return {};
+    if (!noise_->write(SecretKey(seed_of(secret_)), message)) return {};
     Buffer buffer;
     return copy_of(write(Connect{kWireVersion, nonce_, host.protocol_id, cookie, message}, buffer));
 }
@@ -92,7 +92,7 @@ bool Guest::read_answer(std::span<const std::byte> datagram, Time now) {
     if (!noise_ || cipher_ || kind_of(datagram) != PacketKind::answer || read(datagram, answer)) return false;
     Bytes body = copy_of(answer.message);
     Verdict verdict;
-    if (!noise_->read(Key(seed_of(secret_)), body) || !read(noise_payload(body), verdict) ||
+    if (!noise_->read(SecretKey(seed_of(secret_)), body) || !read(noise_payload(body), verdict) ||
         !verdict.is_accepted)
         return false;
     const NoiseKeys keys = noise_->split();
@@ -174,4 +174,4 @@ std::optional<std::uint64_t> Guest::read_number(std::span<const std::byte> datag
     return expand_number(envelope->truncated_number, envelope->number_bytes, server_newest_);
 }
 
-}  // namespace shoal::net::attacks
+}  // namespace shoal::net::all::attacks

@@ -3,7 +3,7 @@
 
 #include "net/handshake/handshake.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 struct Request : HandshakePacket {
     Request() : HandshakePacket{PacketKind::request} {}
@@ -50,4 +50,4 @@ struct Refuse : HandshakePacket {
     }
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

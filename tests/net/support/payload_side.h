@@ -11,7 +11,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 /// First packet numbers, some just before a wraparound.
 inline constexpr std::uint64_t kPayloadStarts[] = {
@@ -35,7 +35,7 @@ struct PayloadSide : Recorder {
         return {PeerId{0x10000}, kSomewhere, std::nullopt, false, first, peer_first};
     }
     static PacketCipher cipher(bool is_first) {
-        const Key up(Bytes32{std::byte(1)}), down(Bytes32{std::byte(2)});
+        const SecretKey up(Bytes32{std::byte(1)}), down(Bytes32{std::byte(2)});
         return {Security::insecure, 77, is_first ? up : down, is_first ? down : up, 1, 0s};
     }
     void feed(const std::vector<std::byte>& bytes, Time now) {
@@ -53,4 +53,4 @@ struct PayloadSide : Recorder {
     Connection connection;
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -4,13 +4,13 @@
 #include "net/client.h"
 #include "net/host.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
-inline const Key& server_key() {
-    static const Key key = [] {
+inline const SecretKey& server_key() {
+    static const SecretKey key = [] {
         Bytes32 bytes{};
         bytes[0] = std::byte(0x77);
-        return Key(bytes);
+        return SecretKey(bytes);
     }();
     return key;
 }
@@ -22,4 +22,4 @@ inline void give_key(ClientConfig& config) {
     config.server_key = known;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

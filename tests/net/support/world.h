@@ -21,7 +21,7 @@
 #include "tests/net/support/handshake_packets.h"
 #include "tests/net/support/server_key.h"
 
-namespace shoal::net {
+namespace shoal::net::all {
 
 using namespace std::chrono_literals;
 
@@ -308,7 +308,7 @@ public:
     Connect connect(std::uint64_t cookie) {
         Seed ephemeral = seed_of(nonce_ + 1);
         std::memcpy(ephemeral.data() + 8, &cookie, sizeof cookie);
-        ephemeral_ = Key(ephemeral);
+        ephemeral_ = SecretKey(ephemeral);
         noise_.emplace(handshake_prologue(0xC0FFEE, security_, nonce_, cookie), server_);
         std::copy(client_hello_.begin(), client_hello_.end(), noise_payload(message_).begin());
         EXPECT_TRUE(noise_->write(ephemeral_, message_));
@@ -331,7 +331,7 @@ private:
     Security security_;
     PublicKey server_;
     std::optional<NoiseExchange> noise_;
-    Key ephemeral_;
+    SecretKey ephemeral_;
     std::array<std::byte, kClientHelloBytes> client_hello_{};
     std::array<std::byte, kConnectMessageBytes> message_{};
     std::vector<std::byte> answer_;
@@ -398,4 +398,4 @@ struct ConnectedWorld : World {
     PeerId peer() const { return server.newest; }
 };
 
-}  // namespace shoal::net
+}  // namespace shoal::net::all

@@ -15,7 +15,7 @@
 #include "tests/replication/support/naive_decoder.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 namespace naive = naive_replication;
 
@@ -273,4 +273,4 @@ private:
     std::vector<SentPacket> under_way_;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

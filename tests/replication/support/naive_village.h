@@ -16,7 +16,7 @@
 #include "tests/replication/support/naive_schema.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 namespace naive = naive_replication;
 
@@ -350,4 +350,4 @@ private:
     std::map<std::uint32_t, std::uint32_t> cluster_of_;  // by net id
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

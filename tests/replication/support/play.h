@@ -13,7 +13,7 @@
 #include "replication/client.h"
 #include "replication/server.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 class Play {
 public:
@@ -71,7 +71,7 @@ public:
         return guest.client.receiver().entity(server.sender().net_id(entity));
     }
 
-    static net::Key key() { return net::Key(net::Bytes32{std::byte(2)}); }
+    static net::SecretKey key() { return net::SecretKey(net::Bytes32{std::byte(2)}); }
     static ServerOptions server_options() {
         ServerOptions options;
         options.host.seed = net::Seed{std::byte(1)};
@@ -90,4 +90,4 @@ public:
     std::function<void()> before_tick;
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

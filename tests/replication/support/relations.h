@@ -12,7 +12,7 @@
 #include "replication/schema/pairs.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 namespace relations {
 
@@ -41,12 +41,14 @@ struct Hires {
 };
 
 }  // namespace relations
+}  // namespace shoal::replication::all
 
 template <>
-struct Replicate<relations::Hires> {
+struct shoal::replication::Replicate<shoal::replication::all::relations::Hires> {
     static auto fields(auto& v) { return std::tie(v.wage); }
 };
 
+namespace shoal::replication::all {
 namespace relations {
 
 class Pairs : public testing::Test, public Pair {
@@ -97,4 +99,4 @@ protected:
 
 }  // namespace relations
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all

@@ -16,7 +16,7 @@
 #include "replication/send/sender.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::rowing {
+namespace shoal::replication::all::rowing {
 
 using namespace std::chrono_literals;
 
@@ -96,7 +96,7 @@ struct Rowing {
     }
     float shown(ecs::Entity boat) const {
         Spot spot = theirs.get<Spot>(replica(boat));
-        EXPECT_TRUE(predictor.show(replica(boat), &detail::type_address<Spot>, &spot));
+        EXPECT_TRUE(predictor.show(replica(boat), &type_address<Spot>, &spot));
         return spot.x;
     }
     bool is_predicted(ecs::Entity boat) const { return theirs.has<Predicted>(replica(boat)); }
@@ -178,4 +178,4 @@ private:
     StepQueries queries{world};
 };
 
-}  // namespace shoal::replication::rowing
+}  // namespace shoal::replication::all::rowing

@@ -22,7 +22,7 @@
 #include "replication/send/sender.h"
 #include "replication/world_hash.h"
 
-namespace shoal::replication {
+namespace shoal::replication::all {
 
 class Stage : private ServerActions::Host {
 public:
@@ -272,4 +272,4 @@ private:
     }
 };
 
-}  // namespace shoal::replication
+}  // namespace shoal::replication::all
