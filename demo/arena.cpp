@@ -7,19 +7,13 @@
 #include <cassert>
 
 namespace shoal::demo {
-namespace {
-
-constexpr double kLeap = 10;  // a larger distance is shown as a jump
-
-}  // namespace
 
 replication::Schema arena_schema(GameVersion version) {
     using namespace replication;
     const auto kAnyWay = bounded(static_cast<int>(Direction::up), static_cast<int>(Direction::right));
     Schema schema;
     schema.component<Position>("position", field(&Position::x, quantised(0, kArenaWidth, 0.05)),
-                               field(&Position::y, quantised(0, kArenaHeight, 0.05)), linear(kLeap),
-                               predicted());
+                               field(&Position::y, quantised(0, kArenaHeight, 0.05)), linear(), predicted());
     schema.input<Steer>("steer", bounded(0, static_cast<int>(Direction::right)));
     schema.quantise_authority();
     schema.component<Health>("health", bounded(0, 100));

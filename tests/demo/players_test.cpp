@@ -135,7 +135,13 @@ TEST(Players, GetAnotherCreatureWhenTheirsDies) {
     ecs::Query<const Position, ecs::With<Player>>(match.world).each([&](ecs::Entity player, const Position&) {
         match.world.destroy(player);
     });
-    match.run(5);
+    for (int tick = 0; tick < 5; ++tick) {
+        match.run(1);
+        if (match.own() == first || !match.replica.is_alive(match.own())) continue;
+        const Position drawn = *match.client.sample<Position>(match.own());
+        const Position& there = match.world.get<Position>(match.server.player(match.peer()));
+        EXPECT_NEAR(std::hypot(drawn.x - there.x, drawn.y - there.y), 0, 0.1) << "it does not glide there";
+    }
     EXPECT_EQ(match.player_count(), 1u);
     EXPECT_TRUE(match.own());
     EXPECT_NE(match.own(), first);
