@@ -42,6 +42,17 @@ void code_state_header(C& coder, StateHeader& header) {
     header.record_count = coder.golomb(header.record_count, 3);
 }
 
+/// Calls code(coder). Returns the number of bits that are written to `out`; only counts them if it is null.
+template <class Code>
+std::size_t write_bits(BitWriter* out, Code&& code) {
+    BitCounter counter;
+    if (!out) return code(counter), counter.bits();
+    const std::size_t before = out->bit_count();
+    BitEncoder encoder(*out);
+    code(encoder);
+    return out->bit_count() - before;
+}
+
 }  // namespace
 
 template <class C>
@@ -82,35 +93,19 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
     }
 }
 
-std::size_t RecordHeaderWriter::write(RecordHeader record) {
-    if (!out_) {
-        BitCounter counter;
-        coder_.code(counter, record);
-        return counter.bits();
-    }
-    const std::size_t before = out_->bit_count();
-    BitEncoder encoder(*out_);
-    coder_.code(encoder, record);
-    return out_->bit_count() - before;
+std::size_t RecordHeaderCoder::write(RecordHeader record, BitWriter* out) {
+    return write_bits(out, [&](auto& coder) { code(coder, record); });
 }
 
-RecordHeader RecordHeaderReader::read() {
+RecordHeader RecordHeaderCoder::read(BitReader& in) {
     RecordHeader record;
-    BitDecoder decoder(in_);
-    coder_.code(decoder, record);
+    BitDecoder decoder(in);
+    code(decoder, record);
     return record;
 }
 
 std::size_t write_state_header(StateHeader header, BitWriter* out) {
-    if (!out) {
-        BitCounter counter;
-        code_state_header(counter, header);
-        return counter.bits();
-    }
-    const std::size_t before = out->bit_count();
-    BitEncoder encoder(*out);
-    code_state_header(encoder, header);
-    return out->bit_count() - before;
+    return write_bits(out, [&](auto& coder) { code_state_header(coder, header); });
 }
 
 StateHeader read_state_header(BitReader& in, bool predicts) {

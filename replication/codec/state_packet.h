@@ -65,48 +65,30 @@ struct RecordHeader {
     Despawn reason = Despawn::destroyed;  // used only by a despawn record
 };
 
-/// The record headers of one payload, in order; their slots must rise.
+/// Writes or reads the record headers of one payload, in order; their slots must rise. After each header
+/// comes the record's image.
 class RecordHeaderCoder {
 public:
+    /// `tick` is the payload's tick. `anchor_tick` is the anchor's tick, if the payload has an anchor.
     RecordHeaderCoder(Tick tick, std::optional<Tick> anchor_tick) : tick_(tick), anchor_tick_(anchor_tick) {}
+    explicit RecordHeaderCoder(const StateHeader& header) : tick_(header.tick) {
+        if (header.anchor) anchor_tick_ = header.tick - header.anchor->age;
+    }
 
-    /// Codes the next header. `C` is a Coder.
+    /// Returns the number of bits. If `out` is null, only counts them.
+    std::size_t write(RecordHeader record, BitWriter* out);
+    /// The header is meaningless if in.ok() is false after the call.
+    RecordHeader read(BitReader& in);
+
+private:
     template <class C>
     void code(C& coder, RecordHeader& record);
 
-private:
     Tick tick_;
     std::optional<Tick> anchor_tick_;
     std::optional<Tick> other_tick_;  // the last baseline that was not at the anchor's tick
     std::uint32_t next_slot_ = 0;
     std::uint32_t last_net_id_ = 0;
-};
-
-/// Writes the record headers of one payload. After each header the caller writes the record's image. If `out`
-/// is null, the writer only counts bits.
-class RecordHeaderWriter {
-public:
-    RecordHeaderWriter(const StateHeader& header, BitWriter* out)
-        : coder_(header.tick, header.anchor ? std::optional(header.tick - header.anchor->age) : std::nullopt),
-          out_(out) {}
-    std::size_t write(RecordHeader record);  // returns the number of bits
-
-private:
-    RecordHeaderCoder coder_;
-    BitWriter* out_;
-};
-
-/// Reads the record headers of one payload. A header is meaningless if in.ok() is false after read().
-class RecordHeaderReader {
-public:
-    /// `tick` is the payload's tick. `anchor_tick` is the anchor's tick, if the payload has an anchor.
-    RecordHeaderReader(Tick tick, std::optional<Tick> anchor_tick, BitReader& in)
-        : coder_(tick, anchor_tick), in_(in) {}
-    RecordHeader read();
-
-private:
-    RecordHeaderCoder coder_;
-    BitReader& in_;
 };
 
 /// Writes a header and returns its size in bits. If `out` is null, the function only counts the bits.

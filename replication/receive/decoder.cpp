@@ -41,7 +41,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
         if (!baseline) return Verdict::refused;
         tick = *baseline + header.anchor->age;
     }
-    RecordHeaderReader records(tick, baseline, in);
+    RecordHeaderCoder records(tick, baseline);
     if (const Verdict verdict = stage_records(header.record_count, records, tick, in);
         verdict != Verdict::accepted)
         return verdict;
@@ -63,7 +63,7 @@ void Decoder::forget_old_tick(Tick now) {
 }
 
 /// Decodes all records into staged_.
-Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader& records, Tick tick,
+Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderCoder& records, Tick tick,
                                         BitReader& in) {
     staged_.clear();
     staged_words_.clear();
@@ -71,7 +71,7 @@ Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader&
     // Must come before the loop: no version refers to the shapes of staged_ yet, so they count as unused.
     binding_.shapes().drop_unused();
     for (std::uint32_t i = 0; i < count; ++i) {
-        const RecordHeader record = records.read();
+        const RecordHeader record = records.read(in);
         const Verdict verdict = in.ok() ? stage(record, tick, in) : Verdict::malformed;
         if (verdict != Verdict::accepted) return verdict;
     }

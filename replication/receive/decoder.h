@@ -109,7 +109,7 @@ private:
     };
 
     Verdict decode(std::uint64_t number, std::span<const std::byte> payload);
-    Verdict stage_records(std::uint32_t count, RecordHeaderReader& records, Tick tick, BitReader& in);
+    Verdict stage_records(std::uint32_t count, RecordHeaderCoder& records, Tick tick, BitReader& in);
     Verdict stage(const RecordHeader& header, Tick tick, BitReader& in);
     void request_rebase(std::uint32_t slot);
     void commit(const Staged& staged, Tick tick);

@@ -193,10 +193,10 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
 std::size_t PayloadWriter::measure(const StateHeader& header, std::span<const std::uint64_t> keys,
                                    std::size_t count) const {
     std::size_t bits = write_state_header(header, nullptr);
-    RecordHeaderWriter headers(header, nullptr);
+    RecordHeaderCoder headers(header);
     for (const std::uint64_t key : keys)
         if (const Candidate& candidate = candidates_[index_of(key)]; index_of(key) < count)
-            bits += headers.write(candidate.header) + candidate.delta.bits;
+            bits += headers.write(candidate.header, nullptr) + candidate.delta.bits;
     return bits;
 }
 
@@ -250,11 +250,11 @@ std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::
 void PayloadWriter::write_bits(const StateHeader& header) {
     bits_.clear();
     write_state_header(header, &bits_);
-    RecordHeaderWriter headers(header, &bits_);
+    RecordHeaderCoder headers(header);
     for (const std::uint64_t key : by_slot_) {
         if (index_of(key) >= header.record_count) continue;
         const Candidate& candidate = candidates_[index_of(key)];
-        headers.write(candidate.header);
+        headers.write(candidate.header, &bits_);
         deltas_.append(candidate.delta, bits_);
     }
 }

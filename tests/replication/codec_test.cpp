@@ -444,7 +444,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     header.record_count = 1;
     BitWriter first;
     write_state_header(header, &first);
-    RecordHeaderWriter(header, &first).write({0, RecordKind::full, 0, 1});
+    RecordHeaderCoder(header).write({0, RecordKind::full, 0, 1}, &first);
     write_image(schema, Image{}, before, first);
     EXPECT_EQ(bytes_of(first), bytes_of_hex("d0 07 00 00 82 c0 00 00 00 00 46 12 7a 3b 40 06"));
 
@@ -457,10 +457,10 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     left.reason = Despawn::left;
     BitWriter second;
     write_state_header(header, &second);
-    RecordHeaderWriter records(header, &second);
-    records.write({0, RecordKind::delta, 1000, 0});
+    RecordHeaderCoder records(header);
+    records.write({0, RecordKind::delta, 1000, 0}, &second);
     write_image(schema, before, now, second);
-    records.write(left);
+    records.write(left, &second);
     EXPECT_EQ(bytes_of(second), bytes_of_hex("21 10 45 88 58 04 11"));
 }
 

@@ -55,7 +55,7 @@ TEST(Sender, Rule08ADespawnRecordSaysWhetherTheEntityWasDestroyed) {
         BitReader in(packet.bytes);
         const StateHeader header = read_state_header(in);
         ASSERT_TRUE(header.anchor);
-        const RecordHeader record = RecordHeaderReader(packet.tick, Tick{0}, in).read();
+        const RecordHeader record = RecordHeaderCoder(packet.tick, Tick{0}).read(in);
         EXPECT_EQ(record.kind, RecordKind::despawn);
         EXPECT_EQ(record.reason, is_destroyed ? Despawn::destroyed : Despawn::left);
     }

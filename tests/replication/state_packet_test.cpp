@@ -93,12 +93,12 @@ TEST(StateHeader, ReturnsItsOwnBitsWhereverItIsWritten) {
             const std::size_t bits = write_state_header(header, &out);
             EXPECT_EQ(bits, write_state_header(header, nullptr));
             EXPECT_EQ(out.bit_count(), before + bits);
-            RecordHeaderWriter writer(header, &out), counter(header, nullptr);
+            RecordHeaderCoder writer(header), counter(header);
             for (const std::uint32_t slot : {0u, 3u, 900u}) {
                 const RecordHeader record{slot, RecordKind::full, 0, slot + 1};
-                const std::size_t start = out.bit_count(), taken = writer.write(record);
+                const std::size_t start = out.bit_count(), taken = writer.write(record, &out);
                 EXPECT_EQ(out.bit_count(), start + taken);
-                EXPECT_EQ(counter.write(record), taken);
+                EXPECT_EQ(counter.write(record, nullptr), taken);
             }
         }
 }
@@ -222,18 +222,18 @@ TEST(RecordHeader, IsReadBackAlsoAcrossTheTickWraparound) {
         }
         const std::vector<RecordHeader> records = random_records(random, header.tick, anchor_tick);
         BitWriter out;
-        RecordHeaderWriter writer(header, &out), counter(header, nullptr);
+        RecordHeaderCoder writer(header), counter(header);
         for (const RecordHeader& record : records) {
             const std::size_t before = out.bit_count();
-            const std::size_t bits = writer.write(record);
+            const std::size_t bits = writer.write(record, &out);
             ASSERT_EQ(bits, out.bit_count() - before);
-            ASSERT_EQ(counter.write(record), bits);
+            ASSERT_EQ(counter.write(record, nullptr), bits);
         }
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
-        RecordHeaderReader reader(header.tick, anchor_tick, in);
+        RecordHeaderCoder reader(header.tick, anchor_tick);
         for (const RecordHeader& record : records) {
-            const RecordHeader read = reader.read();
+            const RecordHeader read = reader.read(in);
             ASSERT_TRUE(in.ok());
             ASSERT_EQ(read.slot, record.slot);
             ASSERT_EQ(read.kind, record.kind);
@@ -248,10 +248,10 @@ TEST(RecordHeader, IsReadBackAlsoAcrossTheTickWraparound) {
 /// Writes a record header and reads it back. Returns nothing if it is refused.
 std::optional<RecordHeader> written_and_read(const RecordHeader& record) {
     BitWriter out;
-    RecordHeaderWriter(StateHeader{}, &out).write(record);
+    RecordHeaderCoder(StateHeader{}).write(record, &out);
     const auto bytes = bytes_of(out);
     BitReader in(bytes);
-    const RecordHeader read = RecordHeaderReader(0, std::nullopt, in).read();
+    const RecordHeader read = RecordHeaderCoder(0, std::nullopt).read(in);
     return in.at_padding() ? std::optional(read) : std::nullopt;
 }
 
@@ -260,7 +260,7 @@ TEST(RecordHeader, ADespawnRecordSaysWhyInTwoBits) {
         RecordHeader record;
         record.kind = RecordKind::despawn;
         record.reason = reason;
-        EXPECT_EQ(RecordHeaderWriter(StateHeader{}, nullptr).write(record), 2u + 3 + 2);  // gap, kind, reason
+        EXPECT_EQ(RecordHeaderCoder(StateHeader{}).write(record, nullptr), 2u + 3 + 2);  // gap, kind, reason
         const std::optional<RecordHeader> read = written_and_read(record);
         ASSERT_TRUE(read);
         EXPECT_EQ(read->kind, RecordKind::despawn);
@@ -279,7 +279,7 @@ TEST(RecordHeader, AFullRecordNamesThePendingIdOrTakesOneBit) {
         record.net_id = 9;
         record.pending = pending;
         const std::size_t bits = 2 + 3 + 32 + 1 + (pending == 0 ? 0 : golomb_bits(pending, 8));
-        EXPECT_EQ(RecordHeaderWriter(StateHeader{}, nullptr).write(record), bits);
+        EXPECT_EQ(RecordHeaderCoder(StateHeader{}).write(record, nullptr), bits);
         const std::optional<RecordHeader> read = written_and_read(record);
         ASSERT_TRUE(read) << pending;
         EXPECT_EQ(read->net_id, 9u);
@@ -303,7 +303,7 @@ TEST(RecordHeader, AFullRecordNamesThePendingIdOrTakesOneBit) {
     none.write_golomb(0, 8);
     const auto bytes = bytes_of(none);
     BitReader in(bytes);
-    RecordHeaderReader(0, std::nullopt, in).read();
+    RecordHeaderCoder(0, std::nullopt).read(in);
     EXPECT_FALSE(in.ok());
 }
 
@@ -320,33 +320,34 @@ TEST(RecordHeader, ABaselineLikeTheLastOneWithoutTheAnchorTakesOneBit) {
         {91, 2 + 2 + 1},
         {90, 2 + 2 + 1 + golomb_bits(9, 5)}};
     BitWriter out;
-    RecordHeaderWriter writer(header, &out);
+    RecordHeaderCoder writer(header);
     for (std::uint32_t slot = 0; slot < baselines.size(); ++slot)
-        EXPECT_EQ(writer.write({slot, RecordKind::delta, baselines[slot].first, 0}), baselines[slot].second)
+        EXPECT_EQ(writer.write({slot, RecordKind::delta, baselines[slot].first, 0}, &out),
+                  baselines[slot].second)
             << slot;
     const auto bytes = bytes_of(out);
     BitReader in(bytes);
-    RecordHeaderReader reader(header.tick, anchor, in);
-    for (const auto& [baseline, bits] : baselines) EXPECT_EQ(reader.read().baseline, baseline);
+    RecordHeaderCoder reader(header.tick, anchor);
+    for (const auto& [baseline, bits] : baselines) EXPECT_EQ(reader.read(in).baseline, baseline);
     EXPECT_TRUE(in.at_padding());
 }
 
 TEST(RecordHeader, NetIdZeroAndMissingAnchorsAreRefused) {
     BitWriter zero;
-    RecordHeaderWriter(StateHeader{}, &zero).write({0, RecordKind::full, 0, 0});
+    RecordHeaderCoder(StateHeader{}).write({0, RecordKind::full, 0, 0}, &zero);
     const auto first = bytes_of(zero);
     BitReader in(first);
-    RecordHeaderReader(5, std::nullopt, in).read();
+    RecordHeaderCoder(5, std::nullopt).read(in);
     EXPECT_FALSE(in.ok());
 
     StateHeader anchored;
     anchored.tick = 9;
     anchored.anchor = {1, 4};
     BitWriter delta;
-    RecordHeaderWriter(anchored, &delta).write({0, RecordKind::delta, 5, 0});
+    RecordHeaderCoder(anchored).write({0, RecordKind::delta, 5, 0}, &delta);
     const auto second = bytes_of(delta);
     BitReader without(second);
-    RecordHeaderReader(9, std::nullopt, without).read();
+    RecordHeaderCoder(9, std::nullopt).read(without);
     EXPECT_FALSE(without.ok()) << "a delta based on a missing anchor";
 }
 
@@ -358,10 +359,10 @@ TEST(RecordHeader, SlotsBeyond32BitsAreRefused) {
     }
     const auto bytes = bytes_of(out);
     BitReader in(bytes);
-    RecordHeaderReader reader(5, std::nullopt, in);
-    reader.read();
+    RecordHeaderCoder reader(5, std::nullopt);
+    reader.read(in);
     ASSERT_TRUE(in.ok());
-    reader.read();
+    reader.read(in);
     EXPECT_FALSE(in.ok());
 }
 
@@ -372,7 +373,7 @@ TEST(RecordHeader, TheLastNumberOf32BitsIsNoSlot) {
         out.write(0b00000, 5);  // despawn record: destroyed
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
-        RecordHeaderReader(5, std::nullopt, in).read();
+        RecordHeaderCoder(5, std::nullopt).read(in);
         EXPECT_EQ(in.ok(), slot == 0xfffffffe);
     }
 }

@@ -139,10 +139,10 @@ private:
         receiver_.for_each_version([&](std::uint32_t slot, std::uint32_t, Tick tick, const Image& image) {
             baselines[{slot, tick}] = image;
         });
-        RecordHeaderReader headers(theirs.tick, anchor_tick, in);
+        RecordHeaderCoder headers(theirs.tick, anchor_tick);
         int full_records = 0;
         for (const naive::Record& record : theirs.records) {
-            const RecordHeader ours = headers.read();
+            const RecordHeader ours = headers.read(in);
             ASSERT_EQ(ours.slot, record.slot);
             ASSERT_EQ(int(ours.kind), int(record.kind));
             ASSERT_EQ(ours.baseline, record.baseline);

@@ -23,9 +23,9 @@ inline std::vector<std::byte> payload_of(const Schema& schema, StateHeader heade
     header.record_count = static_cast<std::uint32_t>(records.size());
     BitWriter out;
     write_state_header(header, &out);
-    RecordHeaderWriter writer(header, &out);
+    RecordHeaderCoder writer(header);
     for (const ChosenRecord& record : records) {
-        writer.write(record.header);
+        writer.write(record.header, &out);
         if (record.header.kind != RecordKind::despawn) write_image(schema, record.from, record.to, out);
     }
     return bytes_of(out);
