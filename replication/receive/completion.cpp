@@ -10,25 +10,24 @@ void Completion::insert(std::uint64_t number, Tick tick, const std::optional<Sta
     Packet& packet = packets_[number % kSize];
     if (packet.number < number) packet = {number, tick};
     if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
-    if (group && group->distance < number)
-        if (GroupMarker& known = groups_[static_cast<std::size_t>(number % groups_.size())];
-            known.last < number)
-            known = {tick, number - group->distance, number,
-                     std::uint64_t{group->distance} + 1 - group->others};
+    const auto replace = [&](Marker& known, const auto& needed, Tick quiet) {
+        assert(needed.distance <= kMaxPacketDistance && needed.others <= needed.distance);
+        const std::uint64_t count = std::uint64_t{needed.distance} + 1 - needed.others;
+        known = {tick, number - needed.distance, number, count, quiet};
+    };
+    Marker& known_group = groups_[static_cast<std::size_t>(number % groups_.size())];
+    if (group && group->distance < number && known_group.last < number) replace(known_group, *group, 0);
     check_groups();
     if (!marker || marker->distance >= number) return;
-    assert(marker->distance <= kMaxPacketDistance && marker->others <= marker->distance);
     const bool is_newest =
-        !marker_ || is_newer(tick, marker_->tick) || (tick == marker_->tick && number > marker_->last);
-    if (is_newest)
-        marker_ = Marker{tick, marker->quiet, number - marker->distance, number,
-                         std::uint64_t{marker->distance} + 1 - marker->others};
+        marker_.last == 0 || is_newer(tick, marker_.tick) || (tick == marker_.tick && number > marker_.last);
+    if (is_newest) replace(marker_, *marker, marker->quiet);
 }
 
 void Completion::reconnect() {
     packets_ = {};
     groups_ = {};
-    marker_.reset();
+    marker_ = {};
 }
 
 std::optional<Tick> Completion::tick_of(std::uint64_t number) const {
@@ -38,25 +37,24 @@ std::optional<Tick> Completion::tick_of(std::uint64_t number) const {
 }
 
 std::optional<Completion::Complete> Completion::complete() const {
-    if (!marker_ || newest_tick_ != marker_->tick) return std::nullopt;
-    assert(marker_->first != 0);  // the number of entries that are not in use
-    if (!has_all(marker_->first, marker_->last, marker_->count)) return std::nullopt;
-    return Complete{marker_->tick - marker_->quiet, marker_->tick};
+    if (marker_.last == 0 || newest_tick_ != marker_.tick || !has_all(marker_)) return std::nullopt;
+    return Complete{marker_.tick - marker_.quiet, marker_.tick};
 }
 
-/// Returns whether `count` packets arrived of those from `first` to `last`.
-bool Completion::has_all(std::uint64_t first, std::uint64_t last, std::uint64_t count) const {
+/// Returns whether all packets that the marker needs have arrived.
+bool Completion::has_all(const Marker& marker) const {
+    assert(marker.first != 0);  // the number of entries that are not in use
     std::uint64_t found = 0;
-    for (std::uint64_t number = first; number <= last; ++number)
+    for (std::uint64_t number = marker.first; number <= marker.last; ++number)
         found += packets_[number % kSize].number == number;
-    return found == count;
+    return found == marker.count;
 }
 
 void Completion::check_groups() {
-    for (GroupMarker& marker : groups_) {
+    for (Marker& marker : groups_) {
         if (marker.last == 0) continue;
         const bool is_newer_tick = !group_complete_ || is_newer(marker.tick, *group_complete_);
-        const bool is_complete = is_newer_tick && has_all(marker.first, marker.last, marker.count);
+        const bool is_complete = is_newer_tick && has_all(marker);
         if (is_complete) group_complete_ = marker.tick;
         if (is_complete || !is_newer_tick) marker.last = 0;
     }
@@ -65,10 +63,10 @@ void Completion::check_groups() {
 bool Completion::is_consistent() const {
     for (std::size_t i = 0; i < kSize; ++i)
         if (packets_[i].number != 0 && (packets_[i].number % kSize != i || !newest_tick_)) return false;
-    if (!marker_) return true;
-    const std::uint64_t needed = marker_->last - marker_->first + 1;
-    return newest_tick_ && marker_->first != 0 && marker_->first <= marker_->last &&
-           needed <= kMaxPacketDistance + 1 && marker_->count >= 1 && marker_->count <= needed;
+    if (marker_.last == 0) return true;
+    const std::uint64_t needed = marker_.last - marker_.first + 1;
+    return newest_tick_ && marker_.first != 0 && marker_.first <= marker_.last &&
+           needed <= kMaxPacketDistance + 1 && marker_.count >= 1 && marker_.count <= needed;
 }
 
 }  // namespace shoal::replication::all

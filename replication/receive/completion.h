@@ -54,28 +54,24 @@ private:
         std::uint64_t number = 0;  // 0: the entry is not in use
         Tick tick = 0;
     };
+    /// What a completion or group marker names. The packets may not have arrived yet.
     struct Marker {
-        Tick tick, quiet;
-        std::uint64_t first, last;  // numbers of the packets that the marker needs; first >= 1
-        std::uint64_t count;        // how many of these packets carry state
-    };
-
-    /// A group marker. The packets that it names may not have arrived yet.
-    struct GroupMarker {
         Tick tick = 0;
-        std::uint64_t first = 0, last = 0, count = 0;  // last 0: not in use
+        std::uint64_t first = 0, last = 0;  // numbers of the packets that it needs; last 0: not in use
+        std::uint64_t count = 0;            // how many of these packets carry state
+        Tick quiet = 0;                     // only of a completion marker
     };
 
-    bool has_all(std::uint64_t first, std::uint64_t last, std::uint64_t count) const;
+    bool has_all(const Marker& marker) const;
     void check_groups();
 
     std::array<Packet, kSize> packets_{};  // by number modulo kSize
     std::optional<Tick> newest_tick_;
-    std::array<GroupMarker, 16> groups_{};  // the newest ones, by packet number
+    std::array<Marker, 16> groups_{};  // the newest ones, by packet number
     std::optional<Tick> group_complete_;
     // The marker of the newest tick that has one. Of several markers for this tick: the one in the newest
     // packet.
-    std::optional<Marker> marker_;
+    Marker marker_;
 };
 
 }  // namespace shoal::replication::all
