@@ -52,7 +52,7 @@ public:
 
     /// Sets the function that is called for each entity that an action spawned ahead of the server. It
     /// returns the components, ascending, that this client holds when the entity becomes a replica, see
-    /// Applier::hold().
+    /// Receiver::hold().
     using OnSpawned = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
     void on_spawned(OnSpawned fn) { on_spawned_ = std::move(fn); }
 

@@ -75,7 +75,7 @@ std::optional<Version> Replicas::due(std::uint32_t index) const {
 
 void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
     assert(rows_[index].slot != kNone);
-    if (is_crowded(index)) return;  // drop_old_versions() has noted that versions are missing
+    if (is_crowded(index)) return;  // drop_old_versions() has noted it
     rows_[index].versions.insert(tick, image, pool_);
     drop_old_versions(rows_[index]);
 }
@@ -89,14 +89,10 @@ void Replicas::drop_old_versions(Replica& replica) {
     const bool is_behind = is_delayed(replica) && is_newer(replica.late_floor, *render_tick_);
     replica.versions.drop_replaced(is_behind ? *render_tick_ : replica.late_floor, shown);
     if (replica.versions.size() < max_versions_) return;
-    note_missing(replica);
-    replica.versions.drop_replaced(replica.floor, shown);
-}
-
-/// Call it when a version that would be shown later is dropped because there are too many. The replica may
-/// then differ from the server's entity until its newest version is shown.
-void Replicas::note_missing(const Replica& replica) {
+    // A version that would be shown later is dropped: until its newest version is shown, the replica may
+    // differ from the server's entity.
     if (is_delayed(replica)) note_shown(replica.versions.newest()->tick);
+    replica.versions.drop_replaced(replica.floor, shown);
 }
 
 void Replicas::close(std::uint32_t index, Despawn reason, Tick tick) {
@@ -253,10 +249,9 @@ void Replicas::note_ended(NetId net_id) {
 }
 
 bool Replicas::is_older_than(NetId net_id, Tick tick) const {
-    const std::uint32_t index = ids_.find(net_id);
-    if (index == kNone) return false;
-    const Replica& replica = rows_[index];
-    return replica.applied && !replica.is_suppressed && !replica.ends && is_newer(tick, *replica.applied);
+    const Replica* const replica = find(net_id);
+    return replica && replica->applied && !replica->is_suppressed && !replica->ends &&
+           is_newer(tick, *replica->applied);
 }
 
 bool Replicas::is_consistent() const {

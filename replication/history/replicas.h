@@ -45,7 +45,7 @@ public:
         std::uint32_t pending = 0;      // pending id in the full record; 0: none. See expect()
         bool is_adopted = false;        // the replica took over an expected entity
         std::uint32_t first_apply = 0;  // number of the apply() that gave it its entity
-        // Ascending: the components that this client decides at present, see Applier::hold().
+        // Ascending: the components that this client decides at present, see Receiver::hold().
         std::vector<ComponentIndex> held;
         std::vector<ComponentIndex> overlaid;  // those of `held` whose values are of actions
     };
@@ -123,7 +123,7 @@ public:
     const std::optional<Tick>& newest_shown() const { return newest_shown_; }
 
     /// `entity`, which the game spawned, becomes the entity of the replica whose full record names this
-    /// pending id. The replica then holds the components `held`, ascending, see Applier::hold(). If the
+    /// pending id. The replica then holds the components `held`, ascending, see Receiver::hold(). If the
     /// entity is dead by then, the replica is suppressed. A call is used for one replica. A second call with
     /// the same id replaces the first.
     void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held) {
@@ -157,6 +157,11 @@ public:
 
     Replica& operator[](std::uint32_t index) { return rows_[index]; }
     const Replica& operator[](std::uint32_t index) const { return rows_[index]; }
+    /// Returns the open replica with this net id; null if there is none.
+    const Replica* find(NetId net_id) const {
+        const std::uint32_t index = ids_.find(net_id);
+        return index == kNone ? nullptr : &rows_[index];
+    }
 
     /// The net ids and entities of the open replicas, by index. An entity that the game destroyed is dead.
     const NetIds& ids() const { return ids_; }
@@ -165,7 +170,7 @@ public:
     /// Call it when an apply() begins.
     void begin_apply() { apply_count_ += 1; }
     /// Returns whether the last apply() gave the replica its entity.
-    bool is_new(std::uint32_t index) const { return rows_[index].first_apply == apply_count_; }
+    bool is_new(const Replica& replica) const { return replica.first_apply == apply_count_; }
     /// Separates the replica from its entity. The next apply() gives it another one.
     void unset_entity(std::uint32_t index);
 
@@ -204,7 +209,6 @@ private:
     ecs::Entity to_entity(std::uint32_t net_id) override { return entity(net_id); }
 
     void drop_old_versions(Replica& replica);
-    void note_missing(const Replica& replica);
     bool waits(const Replica& replica) const;
     void note_shown(Tick tick);
 

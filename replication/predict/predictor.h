@@ -82,7 +82,7 @@ public:
     /// Call it when the client has spawned this entity ahead of the server. Steps compute the entity from
     /// the next new tick on. Ticks that are computed again leave the entity as it is until it belongs to the
     /// group: before that, no state of the server corrects it. Returns the components to hold when the
-    /// entity becomes a replica, see Applier::hold().
+    /// entity becomes a replica, see Receiver::hold().
     std::span<const ComponentIndex> add_pending(ecs::Entity entity);
     /// Returns whether entities are predicted. False before the first input, and while the lead is greater
     /// than max_lead.

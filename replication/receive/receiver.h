@@ -5,21 +5,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <unordered_set>
+#include <vector>
 
 #include "../../ecs/world.h"
+#include "../history/reference_index.h"
 #include "../history/replicas.h"
 #include "../schema/binding.h"
-#include "applier.h"
 #include "completion.h"
 #include "decoder.h"
 #include "local_writes.h"
 
 namespace shoal::replication::all {
 
-/// A Decoder and an Applier with the replicas that they share. Not thread-safe. The world may have other
-/// entities beside the replicas.
+/// Gives the versions that its Decoder finds to the world. Not thread-safe. The world may have other entities
+/// beside the replicas.
 class Receiver final {
 public:
     using Verdict = Decoder::Verdict;
@@ -64,17 +67,22 @@ public:
     /// are left out. Call it outside of hooks and queries.
     bool restore(ecs::Entity entity);
 
-    /// The functions of Applier with these names. Their writes do not count as writes of the game.
-    bool hold(ecs::Entity entity, ComponentIndex component) { return applier_.hold(entity, component); }
+    /// From now on the client decides this component of a replica: apply() and restore() leave it as it is.
+    /// Returns false, without effect, if the entity is no living replica, or if this apply() creates it. The
+    /// hold ends with release(), or when the replica ends.
+    bool hold(ecs::Entity entity, ComponentIndex component);
+    /// Ends a hold(): sets the component to its value in the replica's version, or removes it if this version
+    /// lacks it. Returns false, without effect, if it is not held. Call it outside of hooks and queries.
     bool release(ecs::Entity entity, ComponentIndex component);
-    bool overlay(ecs::Entity entity, ComponentIndex component) { return applier_.overlay(entity, component); }
+    /// As hold(), for a value of an action: until end_overlay(), release() has no effect on the component.
+    bool overlay(ecs::Entity entity, ComponentIndex component);
+    /// Ends an overlay() and the hold(), as release() does.
     bool end_overlay(ecs::Entity entity, ComponentIndex component);
-    bool is_held(ecs::Entity entity, ComponentIndex component) const {
-        return applier_.is_held(entity, component);
-    }
-    bool is_overlaid(ecs::Entity entity, ComponentIndex component) const {
-        return applier_.is_overlaid(entity, component);
-    }
+    /// Return whether there is a hold() or an overlay().
+    bool is_held(ecs::Entity entity, ComponentIndex component) const;
+    bool is_overlaid(ecs::Entity entity, ComponentIndex component) const;
+    /// Sets a component of a replica to its value in an image, or removes it if the image lacks it. Returns
+    /// false, without effect, if the entity is no living replica. Call it outside of hooks and queries.
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
 
     /// The lanes and parts of one component, if it is present.
@@ -115,8 +123,8 @@ public:
 
     /// Returns whether the last apply() gave the replica with this net id its entity.
     bool is_new(NetId net_id) const {
-        const std::uint32_t index = replicas_.ids().find(net_id);
-        return index != Replicas::kNone && replicas_.is_new(index);
+        const Replicas::Replica* const replica = replicas_.find(net_id);
+        return replica && replicas_.is_new(*replica);
     }
     /// The newest tick as of which all entities that this client owns or predicts have arrived. Nothing
     /// before the first, or if the schema predicts nothing.
@@ -127,7 +135,7 @@ public:
     /// of a key, also returns the game's entity that had the key at the last apply() and is no replica yet.
     ecs::Entity entity(NetId net_id) const {
         const ecs::Entity entity = replicas_.entity(net_id);
-        return entity ? entity : applier_.kept(net_id);
+        return entity ? entity : kept(net_id);
     }
     /// Returns the entity with this key, as of the last apply(): a replica, or an entity that the game
     /// spawned and the server did not send. Returns null if there is none.
@@ -143,12 +151,12 @@ public:
     bool is_older_than(NetId net_id, Tick tick) const { return replicas_.is_older_than(net_id, tick); }
     void note_ended(NetId net_id) { replicas_.note_ended(net_id); }
     void forget_ended_keys() { replicas_.forget_ended_keys(); }
-    /// See Applier.
-    void set_named(Applier::FindNamed fn) { applier_.set_named(std::move(fn)); }
-    void end_kept() {
-        const LocalWrites::Pause pause(local_writes_);
-        applier_.end_kept();
-    }
+    /// Sets the function that appends the net ids that messages name which were not handled yet.
+    using FindNamed = std::function<void(std::vector<NetId>&)>;
+    void set_named(FindNamed fn) { find_named_ = std::move(fn); }
+    /// Destroys the entities of ended replicas that apply() kept because messages named them, except those
+    /// that are still named. Call it when messages were handled, outside of hooks and queries.
+    void end_kept() { end_kept(false); }
     /// What the server makes this client hold, in bytes, see ReceiverOptions::max_held_bytes.
     std::size_t held_bytes() const { return decoder_.held_bytes(); }
     /// Number of replicas in the world. Takes time in proportion to all replicas.
@@ -175,29 +183,28 @@ public:
     void reset();
 
     Stats stats() const {
-        return {decoder_.stats(), applier_.suppressed(), local_writes_.count(), replicas_.keys().refused()};
+        return {decoder_.stats(), suppressed_, local_writes_.count(), replicas_.keys().refused()};
     }
     const ReceiverOptions& options() const { return options_; }
 
     /// Returns the state of the entity with this net id at a tick: its newest version that is not after
     /// it. The image is valid until the next receive() or apply().
     std::optional<Version> at(NetId net_id, Tick tick) const {
-        const std::uint32_t index = replicas_.ids().find(net_id);
-        return index == Replicas::kNone ? std::nullopt : replicas_[index].versions.at(tick);
+        const Replicas::Replica* const replica = replicas_.find(net_id);
+        return replica ? replica->versions.at(tick) : std::nullopt;
     }
 
     /// The components that the client holds of the entity with this net id, ascending.
     std::span<const ComponentIndex> held(NetId net_id) const {
-        const std::uint32_t index = replicas_.ids().find(net_id);
-        if (index == Replicas::kNone) return {};
-        return replicas_[index].held;
+        const Replicas::Replica* const replica = replicas_.find(net_id);
+        return replica ? std::span(replica->held) : std::span<const ComponentIndex>();
     }
     /// The version of the entity with this net id that the world shows; nothing if there is none. In the
     /// world, the components that the client holds can differ from it. Valid as long as the result of at().
     std::optional<Version> shown(NetId net_id) const {
-        const std::uint32_t index = replicas_.ids().find(net_id);
-        if (index == Replicas::kNone || !replicas_[index].applied) return std::nullopt;
-        return replicas_[index].versions.find(*replicas_[index].applied);
+        const Replicas::Replica* const replica = replicas_.find(net_id);
+        if (!replica || !replica->applied) return std::nullopt;
+        return replica->versions.find(*replica->applied);
     }
 
     /// Calls fn(slot, net_id, tick, image) for each version kept; for tests and tools.
@@ -223,6 +230,24 @@ public:
 
 private:
     void apply_until(std::optional<Tick> render_tick);
+    void write_due();
+    void destroy_gone();
+    void end_kept(bool ends_all);
+    bool is_kept(ecs::Entity entity) const;
+    void detach_sources(ecs::Entity target);
+    void detach_from(ecs::Entity target, ComponentIndex relation);
+    void end(ecs::Entity entity, Despawn reason, bool stays);
+    void follow_keys();
+    void remove_pairs_to(ecs::Entity former, NetId net_id);
+    void create_new();
+    void adopt(std::uint32_t index);
+    void mark_referrers();
+    std::optional<Version> news_of(std::uint32_t index) const;
+    void write(std::uint32_t index);
+    void finish(std::uint32_t index);
+    void free_archetypes();
+    std::uint32_t shown_replica(ecs::Entity entity) const;
+    ecs::Entity kept(NetId net_id) const;
     std::optional<Complete> shown_complete(Tick render_tick);
 
     static constexpr std::size_t kCompletes = 64;  // covers more ticks than the delay of the render time
@@ -231,8 +256,18 @@ private:
     Binding binding_;
     Replicas replicas_;
     Decoder decoder_;
-    Applier applier_;
     LocalWrites local_writes_;
+    ReferenceIndex references_;                 // net id -> replicas whose version in the world refers to it
+    std::vector<NetId> changed_ids_;            // net ids that appeared or disappeared in this apply()
+    std::vector<std::uint32_t> referrers_;      // the replicas that refer to changed_ids_
+    std::vector<ecs::Entity> dying_, sources_;  // scratch of detach_sources() and detach_from()
+    std::unordered_set<std::uint32_t> seen_;  // scratch: indices of entities of the game that were in dying_
+    FindNamed find_named_;
+    std::vector<NetId> named_;             // scratch of end_kept()
+    std::vector<Replicas::Gone> kept_;     // their entities are not destroyed yet; by the entity's index
+    std::vector<Replicas::Gone> ending_;   // scratch of end_kept()
+    std::uint64_t suppressed_ = 0;         // see Stats
+    std::uint32_t most_archetypes_ = 512;  // above this, free_archetypes() frees archetypes without entities
     std::optional<Complete> complete_;
     std::array<Complete, kCompletes> completes_{};  // a ring of the newest ones
     std::size_t complete_count_ = 0;

@@ -1,5 +1,5 @@
-#include "replication/receive/applier.h"
 #include "ecs/query.h"
+#include "replication/receive/receiver.h"
 
 #include <gtest/gtest.h>
 
