@@ -80,15 +80,22 @@ public:
     /// Index 0 is the oldest version. Its image is valid until the version is dropped.
     Version operator[](std::uint32_t index) const { return pool_->load(stored(index)); }
     /// Return nothing if the history is empty.
-    std::optional<Version> oldest() const;
-    std::optional<Version> newest() const;
+    std::optional<Version> oldest() const { return at_index(0); }
+    std::optional<Version> newest() const { return at_index(count_ - 1); }
 
     /// Returns how many versions are not newer than `tick`.
-    std::uint32_t count_until(Tick tick) const;
+    std::uint32_t count_until(Tick tick) const {
+        std::uint32_t count = count_;
+        while (count > 0 && is_newer(stored(count - 1).tick, tick)) --count;
+        return count;
+    }
     /// Returns the version with exactly this tick.
-    std::optional<Version> find(Tick tick) const;
+    std::optional<Version> find(Tick tick) const {
+        const std::uint32_t count = count_until(tick);
+        return count != 0 && stored(count - 1).tick == tick ? at_index(count - 1) : std::nullopt;
+    }
     /// Returns the newest version whose tick is not after `tick`.
-    std::optional<Version> at(Tick tick) const;
+    std::optional<Version> at(Tick tick) const { return at_index(count_until(tick) - 1); }
     /// As at(tick), for peers of some view classes. `horizon`: the newest tick that drop_replaced() got.
     /// Returns nothing if these classes saw a change after `tick` that is not newer than the horizon: then
     /// the version at `tick` may have been dropped, while an older one stayed for another view class.
@@ -113,6 +120,10 @@ public:
     bool is_consistent() const;
 
 private:
+    /// Returns nothing if there is no such version.
+    std::optional<Version> at_index(std::uint32_t index) const {
+        return index < count_ ? std::optional((*this)[index]) : std::nullopt;
+    }
     VersionPool::Stored& stored(std::uint32_t index) const {
         return ring_[(first_ + index) & (capacity_ - 1)];
     }
@@ -134,25 +145,6 @@ inline Version VersionPool::load(const Stored& stored) const {
     return {stored.tick, {shape, {from, count}}, {static_cast<std::uint16_t>(stored.viewers)}};
 }
 
-inline std::optional<Version> History::oldest() const {
-    return empty() ? std::nullopt : std::optional((*this)[0]);
-}
-
-inline std::optional<Version> History::newest() const {
-    return empty() ? std::nullopt : std::optional((*this)[count_ - 1]);
-}
-
-inline std::uint32_t History::count_until(Tick tick) const {
-    std::uint32_t count = count_;
-    while (count > 0 && is_newer(stored(count - 1).tick, tick)) --count;
-    return count;
-}
-
-inline std::optional<Version> History::at(Tick tick) const {
-    const std::uint32_t count = count_until(tick);
-    return count == 0 ? std::nullopt : std::optional((*this)[count - 1]);
-}
-
 inline std::optional<Version> History::at(Tick tick, Tick horizon, ViewClasses viewers) const {
     for (std::uint32_t count = count_; count > 0; --count) {
         const VersionPool::Stored& version = stored(count - 1);
@@ -160,12 +152,6 @@ inline std::optional<Version> History::at(Tick tick, Tick horizon, ViewClasses v
         if (!is_newer(version.tick, horizon) && (version.viewers & viewers.bits) != 0) return std::nullopt;
     }
     return std::nullopt;
-}
-
-inline std::optional<Version> History::find(Tick tick) const {
-    const std::uint32_t count = count_until(tick);
-    if (count == 0 || stored(count - 1).tick != tick) return std::nullopt;
-    return (*this)[count - 1];
 }
 
 }  // namespace shoal::replication::all
