@@ -64,14 +64,6 @@ void MessageQueue::push(Waiting waiting) {
     waiting_.push_back(std::move(waiting));
 }
 
-void MessageQueue::deliver(net::Time now, std::optional<Tick> render_tick) {
-    deliver_until(now, render_tick);
-}
-
-void MessageQueue::deliver_all() {
-    deliver_until(std::nullopt, std::nullopt);
-}
-
 /// If `now` is empty, delivers all messages, also those that wait.
 void MessageQueue::deliver_until(std::optional<net::Time> now, std::optional<Tick> render_tick) {
     if (is_delivering_) {
@@ -94,20 +86,16 @@ void MessageQueue::deliver_until(std::optional<net::Time> now, std::optional<Tic
             continue;
         }
         words_ -= waiting.message.words.size();
-        deliver(waiting, is_late);
+        if (waiting.is_event) {
+            actions_->fire(waiting.event, waiting.message.words, is_late);
+        } else {
+            messages_.deliver(waiting.message, {{}, waiting.channel, is_late});
+        }
         recycle(waiting);
     }
     waiting_.resize(kept);
     is_delivering_ = false;
-    if (must_deliver_all_) deliver_until(std::nullopt, std::nullopt);
-}
-
-void MessageQueue::deliver(Waiting& waiting, bool is_late) {
-    if (waiting.is_event) {
-        actions_->fire(waiting.event, waiting.message.words, is_late);
-    } else {
-        messages_.deliver(waiting.message, {{}, waiting.channel, is_late});
-    }
+    if (must_deliver_all_) deliver_all();
 }
 
 void MessageQueue::clear() {

@@ -35,9 +35,9 @@ public:
     /// what is earlier in its stream. An event of an action waits until `render_tick`, if there is one,
     /// reaches its tick. Nothing waits longer than kLongestWait. Handlers may change the world. If a
     /// handler calls deliver(), this has no effect.
-    void deliver(net::Time now, std::optional<Tick> render_tick = {});
+    void deliver(net::Time now, std::optional<Tick> render_tick = {}) { deliver_until(now, render_tick); }
     /// Delivers everything. If a handler calls this, it happens after the running call.
-    void deliver_all();
+    void deliver_all() { deliver_until({}, {}); }
     /// Drops everything. Do not call it in a handler.
     void clear();
 
@@ -66,7 +66,6 @@ private:
     bool is_early(const Waiting& waiting, std::optional<Tick> render_tick) const;
     bool lacks_entity(const Waiting& waiting) const;
     bool lacks_state(const Waiting& waiting) const;
-    void deliver(Waiting& waiting, bool is_late);
     void deliver_until(std::optional<net::Time> now, std::optional<Tick> render_tick);
     void recycle(Waiting& waiting);
 
