@@ -103,88 +103,77 @@ void for_each_field(T& object, Visit&& visit) {
     constexpr std::size_t count = field_count<T>();
     static_assert(count <= kMaxFields, "too many fields in one struct: nest them");
     if constexpr (count == 1) {
-        auto& [f0] = object;
-        visit_each(visit, f0);
+        auto& [a] = object;
+        visit_each(visit, a);
     } else if constexpr (count == 2) {
-        auto& [f0, f1] = object;
-        visit_each(visit, f0, f1);
+        auto& [a, b] = object;
+        visit_each(visit, a, b);
     } else if constexpr (count == 3) {
-        auto& [f0, f1, f2] = object;
-        visit_each(visit, f0, f1, f2);
+        auto& [a, b, c] = object;
+        visit_each(visit, a, b, c);
     } else if constexpr (count == 4) {
-        auto& [f0, f1, f2, f3] = object;
-        visit_each(visit, f0, f1, f2, f3);
+        auto& [a, b, c, d] = object;
+        visit_each(visit, a, b, c, d);
     } else if constexpr (count == 5) {
-        auto& [f0, f1, f2, f3, f4] = object;
-        visit_each(visit, f0, f1, f2, f3, f4);
+        auto& [a, b, c, d, e] = object;
+        visit_each(visit, a, b, c, d, e);
     } else if constexpr (count == 6) {
-        auto& [f0, f1, f2, f3, f4, f5] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5);
+        auto& [a, b, c, d, e, f] = object;
+        visit_each(visit, a, b, c, d, e, f);
     } else if constexpr (count == 7) {
-        auto& [f0, f1, f2, f3, f4, f5, f6] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6);
+        auto& [a, b, c, d, e, f, g] = object;
+        visit_each(visit, a, b, c, d, e, f, g);
     } else if constexpr (count == 8) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7);
+        auto& [a, b, c, d, e, f, g, h] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h);
     } else if constexpr (count == 9) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8);
+        auto& [a, b, c, d, e, f, g, h, i] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i);
     } else if constexpr (count == 10) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9);
+        auto& [a, b, c, d, e, f, g, h, i, j] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j);
     } else if constexpr (count == 11) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10);
+        auto& [a, b, c, d, e, f, g, h, i, j, k] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k);
     } else if constexpr (count == 12) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l);
     } else if constexpr (count == 13) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m);
     } else if constexpr (count == 14) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     } else if constexpr (count == 15) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
     } else if constexpr (count == 16) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
     } else if constexpr (count == 17) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
     } else if constexpr (count == 18) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
     } else if constexpr (count == 19) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
-                   f18);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
     } else if constexpr (count == 20) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] =
-            object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-                   f19);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
     } else if constexpr (count == 21) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19,
-               f20] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-                   f19, f20);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
     } else if constexpr (count == 22) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20,
-               f21] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-                   f19, f20, f21);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v);
     } else if constexpr (count == 23) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20,
-               f21, f22] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-                   f19, f20, f21, f22);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w);
     } else if constexpr (count == 24) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20,
-               f21, f22, f23] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-                   f19, f20, f21, f22, f23);
+        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x] = object;
+        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x);
     }
 }
 
