@@ -181,7 +181,7 @@ bool code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
             differs |= code_component(coder, layout, base, base_parts, lanes, image.words);
         } else {
             differs |= code_component(coder, layout, base, base_parts, lanes, parts);
-            parts += layout.part_words(parts);
+            parts = layout.parts_end(parts);
         }
     }
     return differs;

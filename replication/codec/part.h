@@ -21,12 +21,12 @@ template <Coder C>
 using Parts = std::conditional_t<C::kReads, std::vector<std::uint32_t>&, const std::uint32_t*>;
 
 inline const std::uint32_t* next_part(const Part& part, const std::uint32_t* words) {
-    return words ? words + 1 + words[0] * part.lanes.size() : nullptr;
+    return words ? part.end(words) : nullptr;
 }
 
 inline bool part_differs(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
     if (!base) return value[0] != 0;
-    return value[0] != base[0] || !std::equal(value, next_part(part, value), base);
+    return value[0] != base[0] || !std::equal(value, part.end(value), base);
 }
 
 /// A part that is being read: it grows by elements of its baseline and new ones.

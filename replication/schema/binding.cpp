@@ -63,12 +63,6 @@ bool has_other_references(const Part& part) {
                        [](const Lane& lane) { return lane.kind == LaneKind::reference; });
 }
 
-/// Returns the row at an index of a vector of PairRow.
-std::byte* row_at(const Part& part, void* rows, std::size_t index) {
-    void* const first = part.ops.resize(rows, part.ops.size(rows));
-    return static_cast<std::byte*>(first) + index * part.stride;
-}
-
 ecs::Entity target_of(const std::byte* row) {
     ecs::Entity target;
     std::memcpy(&target, row, sizeof target);
@@ -104,10 +98,11 @@ Binding::~Binding() {
     }
 }
 
-/// Returns the relation's rows. Appends targets without net ids to targets_.
-void* Binding::gather_pairs(ecs::Entity source, ComponentIndex relation, EntityMap& map) {
-    described(relation).pairs.gather(world_, source, map, targets_, memory_[relation]);
-    return memory_[relation];
+/// Returns the value of a component, or the rows of a relation. Appends targets without net ids to targets_.
+const void* Binding::value_of(ecs::Entity entity, ComponentIndex component, EntityMap& map) {
+    if (!described(component).pairs) return world_.try_get(entity, ids_[component]);
+    described(component).pairs.gather(world_, entity, map, targets_, memory_[component]);
+    return memory_[component];
 }
 
 /// Returns whether the entity's image has the component.
@@ -182,7 +177,7 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
     targets_.clear();
     for (const ComponentIndex relation : relations_)
         if (references && shape->find(relation) == Shape::kAbsent)
-            gather_pairs(entity, relation, map);  // fills targets_
+            value_of(entity, relation, map);  // fills targets_
     TargetRecorder recorder(map, targets_);
     ImageCursor before(schema(), request.before);
     auto changed = request.changed.begin();
@@ -195,9 +190,7 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
         std::uint32_t* const lanes = words_.data() + shape->lanes[position];
         if (layout.empty()) continue;
         if (!is_known || is_changed || (references && layout.has_references())) {
-            const void* value = described(component).pairs ? gather_pairs(entity, component, map)
-                                                           : world_.try_get(entity, ids_[component]);
-            layout.quantise(value, recorder, lanes, parts_, misfits_, &stack_);
+            layout.quantise(value_of(entity, component, map), recorder, lanes, parts_, misfits_, &stack_);
         } else {
             std::copy_n(before.lanes(), layout.lanes().size(), lanes);
             parts_.insert(parts_.end(), before.parts(), before.parts() + before.part_words());
@@ -214,11 +207,9 @@ bool Binding::capture_component(ecs::Entity entity, ComponentIndex component, En
     if (!has(entity, component, map)) return false;
     const ComponentLayout& layout = this->layout(component);
     if (layout.empty()) return true;
-    const void* const value = described(component).pairs ? gather_pairs(entity, component, map)
-                                                         : world_.try_get(entity, ids_[component]);
     parts_.clear();
     words.resize(layout.lanes().size());
-    layout.quantise(value, map, words.data(), parts_, misfits_, &stack_);
+    layout.quantise(value_of(entity, component, map), map, words.data(), parts_, misfits_, &stack_);
     words.insert(words.end(), parts_.begin(), parts_.end());
     return true;
 }
@@ -292,6 +283,13 @@ void Binding::restore_component(ecs::Entity entity, const Image& image, Componen
     if (is_relation && world_.is_alive(entity)) remove_other_pairs(entity, component, image, map);
 }
 
+/// Restores the rows of a relation. Returns the first one.
+std::byte* Binding::restore_rows(const ImageCursor& now, EntityMap& map) {
+    void* const rows = memory_[now.component()];
+    now.layout().restore(now.lanes(), now.parts(), map, rows, &stack_);
+    return static_cast<std::byte*>(now.layout().parts()[0].ops.resize(rows, now.parts()[0]));
+}
+
 /// Writes the pairs whose value changed, and prepares new pairs to be set. Leaves out a pair whose target is
 /// not in the world. Leaves out the new target of an exclusive relation if the source has another target:
 /// finish() replaces it.
@@ -300,11 +298,10 @@ void Binding::add_pairs(ecs::Entity source, const ImageCursor& now, const ImageC
     const ComponentIndex relation = now.component();
     const PairOps& ops = described(relation).pairs;
     const Part& part = now.layout().parts()[0];
-    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation], &stack_);
+    std::byte* row = restore_rows(now, map);
     const PairRows rows(now);
     const bool is_stale = references_changed && has_other_references(part);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        std::byte* const row = row_at(part, memory_[relation], i);
+    for (std::size_t i = 0; i < rows.size(); ++i, row += part.stride) {
         if (!target_of(row)) continue;
         const ecs::ComponentId pair = world_.pair_id(ids_[relation], target_of(row));
         const bool is_there = world_.has(source, pair);
@@ -361,8 +358,7 @@ void Binding::replace_target(ecs::Entity source, const ImageCursor& now, EntityM
     const ComponentIndex relation = now.component();
     const PairOps& ops = described(relation).pairs;
     if (now.parts()[0] == 0 || !world_.is_alive(source)) return;
-    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation], &stack_);
-    std::byte* const row = row_at(now.layout().parts()[0], memory_[relation], 0);
+    std::byte* const row = restore_rows(now, map);
     if (!target_of(row)) return;
     const ecs::ComponentId pair = world_.pair_id(ids_[relation], target_of(row));
     if (world_.has(source, pair)) return;

@@ -101,13 +101,14 @@ public:
     }
 
 private:
-    void* gather_pairs(ecs::Entity source, ComponentIndex relation, EntityMap& map);
+    const void* value_of(ecs::Entity entity, ComponentIndex component, EntityMap& map);
     bool has(ecs::Entity entity, ComponentIndex component, EntityMap& map);
     const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     bool capture_lanes(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     Capture capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     void restore_value(ecs::Entity entity, const ImageCursor& value, bool is_known, EntityMap& map);
     void set_added(ecs::Entity entity);
+    std::byte* restore_rows(const ImageCursor& now, EntityMap& map);
     void add_pairs(ecs::Entity source, const ImageCursor& now, const ImageCursor* before, EntityMap& map,
                    bool references_changed);
     void remove_pairs(ecs::Entity source, const ImageCursor& before, const Image& now, EntityMap& map);

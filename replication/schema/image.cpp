@@ -22,6 +22,20 @@ ViewClasses viewers_of_value(const Schema& schema, ComponentIndex index) {
     return component.viewers & (to_all_groups() | to_predictors());
 }
 
+/// Fills `words` with the lanes and then the parts of the components of an image. for_each(append) calls
+/// append(cursor) for each component, in order.
+template <class ForEach>
+Image joined(const Shape* shape, std::vector<std::uint32_t>& words, ForEach&& for_each) {
+    words.clear();
+    for_each([&](const ImageCursor& value) {
+        words.insert(words.end(), value.lanes(), value.lanes() + value.layout().lanes().size());
+    });
+    for_each([&](const ImageCursor& value) {
+        words.insert(words.end(), value.parts(), value.parts() + value.part_words());
+    });
+    return {shape, words};
+}
+
 }  // namespace
 
 std::uint32_t Shape::search(ComponentIndex component) const {
@@ -42,24 +56,23 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
     bool is_displayed = false, is_in_group = false, is_predicted = false;
     shape->cost = kReplicaBytes;
     for (const ComponentIndex index : components) {
-        const ComponentLayout& layout = schema_.components()[index].layout;
+        const SchemaComponent& component = schema_.components()[index];
+        const ComponentLayout& layout = component.layout;
         shape->lanes.push_back(shape->lane_words);
         shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
-        shape->cost += schema_.components()[index].is_tag ? 0 : schema_.components()[index].size;
-        shape->has_parts = shape->has_parts || !layout.parts().empty();
-        shape->has_references = shape->has_references || layout.has_references();
-        shape->has_pairs = shape->has_pairs || schema_.components()[index].pairs;
-        shape->has_optional = shape->has_optional || schema_.components()[index].is_optional;
-        shape->has_owned = shape->has_owned || schema_.components()[index].role == Role::owner;
-        if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
-        is_displayed = is_displayed || schema_.components()[index].display.kind != Display::Kind::step;
-        is_in_group = is_in_group || schema_.components()[index].type == &type_address<Mine> ||
-                      schema_.components()[index].type == &type_address<ToPredict>;
-        is_predicted = is_predicted || schema_.components()[index].role == Role::predicted;
+        shape->cost += component.is_tag ? 0 : component.size;
+        shape->has_parts |= !layout.parts().empty();
+        shape->has_references |= layout.has_references();
+        shape->has_pairs |= static_cast<bool>(component.pairs);
+        shape->has_optional |= component.is_optional;
+        shape->has_owned |= component.role == Role::owner;
+        shape->is_restricted |= component.viewers != to_everyone() || component.role == Role::owner;
+        is_displayed |= component.display.kind != Display::Kind::step;
+        is_in_group |= component.type == &type_address<Mine> || component.type == &type_address<ToPredict>;
+        is_predicted |= component.role == Role::predicted;
     }
     shape->is_delayed = is_displayed && !(is_in_group && is_predicted);
     if (is_in_group && is_predicted) shape->cost += kPredictedBytes;
-    shape->is_restricted = shape->is_restricted || shape->has_owned;
     bytes_ += bytes_of(*shape);
     const std::span<const ComponentIndex> key = shape->components;
     return shapes_.emplace(key, std::move(shape)).first->second.get();
@@ -89,9 +102,9 @@ std::size_t cost_of(const Schema& schema, const Image& image) {
         const std::uint32_t* words = value.parts();
         for (const Part& part : value.layout().parts()) {
             const std::size_t element = part.stride + part.children.size() * kAllocationBytes +
-                                        (part.ops.read ? kNodeBytes : 0) + (is_relation ? kPairBytes : 0);
+                                        (part.ops.write ? kNodeBytes : 0) + (is_relation ? kPairBytes : 0);
             bytes += *words * element + kAllocationBytes;
-            words += 1 + *words * part.lanes.size();
+            words = part.end(words);
         }
         value.layout().for_each_reference(value.lanes(), value.parts(),
                                           [&](std::uint32_t) { bytes += kReferenceBytes; });
@@ -134,38 +147,25 @@ ViewClasses viewers_of_change(const Schema& schema, const Image& before, const I
 Image visible_part(const Image& image, const View& view, ShapeTable& shapes,
                    std::vector<std::uint32_t>& words) {
     const Schema& schema = shapes.schema();
-    const auto is_visible = [&](ComponentIndex index) { return view.shows(schema, index); };
     ComponentIndex visible[kMaxComponents];
     std::size_t count = 0;
     for (const ComponentIndex index : image.shape->components)
-        if (is_visible(index)) visible[count++] = index;
-    words.clear();
-    for (ImageCursor value(schema, image); !value.at_end(); value.next())
-        if (is_visible(value.component()))
-            words.insert(words.end(), value.lanes(), value.lanes() + value.layout().lanes().size());
-    for (ImageCursor value(schema, image); !value.at_end(); value.next())
-        if (is_visible(value.component()))
-            words.insert(words.end(), value.parts(), value.parts() + value.part_words());
-    return {shapes.shape({visible, count}), words};
+        if (view.shows(schema, index)) visible[count++] = index;
+    return joined(shapes.shape({visible, count}), words, [&](auto&& append) {
+        for (ImageCursor value(schema, image); !value.at_end(); value.next())
+            if (view.shows(schema, value.component())) append(value);
+    });
 }
 
 Image keep_owned(const Schema& schema, const Image& before, const Image& now,
                  std::vector<std::uint32_t>& words) {
-    words.clear();
-    const auto for_each = [&](auto&& append) {
+    return joined(now.shape, words, [&](auto&& append) {
         ImageCursor old(schema, before);
         for (ImageCursor value(schema, now); !value.at_end(); value.next()) {
             const bool is_owned = schema.components()[value.component()].role == Role::owner;
             append(is_owned && old.seek(value.component()) ? old : value);
         }
-    };
-    for_each([&](const ImageCursor& value) {
-        words.insert(words.end(), value.lanes(), value.lanes() + value.layout().lanes().size());
     });
-    for_each([&](const ImageCursor& value) {
-        words.insert(words.end(), value.parts(), value.parts() + value.part_words());
-    });
-    return {now.shape, words};
 }
 
 }  // namespace shoal::replication::all

@@ -128,10 +128,10 @@ public:
     const ComponentLayout& layout() const { return schema_.components()[component()].layout; }
     const std::uint32_t* lanes() const { return words_ + lanes_[position_]; }
     const std::uint32_t* parts() const { return parts_; }
-    std::size_t part_words() const { return layout().part_words(parts_); }
+    std::size_t part_words() const { return static_cast<std::size_t>(layout().parts_end(parts_) - parts_); }
 
     void next() {
-        parts_ += part_words();
+        parts_ = layout().parts_end(parts_);
         ++position_;
     }
     /// Moves forward to the first component that is not below `component`. Returns whether it is `component`.

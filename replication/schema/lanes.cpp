@@ -21,75 +21,53 @@ T load(const void* value, std::size_t offset) {
     return out;
 }
 template <class T>
-void store(void* value, std::uint32_t offset, T field) {
+void store(void* value, std::size_t offset, T field) {
     std::memcpy(static_cast<std::byte*>(value) + offset, &field, sizeof field);
 }
 
-bool is_float(FieldType type) {
-    return type == FieldType::f32 || type == FieldType::f64;
-}
 bool is_wide(FieldType type) {
     return type == FieldType::u64 || type == FieldType::i64 || type == FieldType::f64;
 }
-bool is_signed(FieldType type) {
-    return type == FieldType::i8 || type == FieldType::i16 || type == FieldType::i32 ||
-           type == FieldType::i64;
-}
-unsigned type_bits(FieldType type) {
-    switch (type) {
-        case FieldType::boolean:
-            return 1;
-        case FieldType::u8:
-        case FieldType::i8:
-            return 8;
-        case FieldType::u16:
-        case FieldType::i16:
-            return 16;
-        default:
-            return 32;
-    }
+struct TypeSize {
+    std::uint8_t bytes, bits;  // bits: of a lane, if the type is not wide
+    bool is_signed = false;    // an integer with a sign
+};
+constexpr TypeSize kSizes[] = {{1, 1},        {1, 8},  {1, 8, true},  {2, 16}, {2, 16, true}, {4, 32},
+                               {4, 32, true}, {8, 32}, {8, 32, true}, {4, 32}, {8, 32},       {8, 32}};
+
+const TypeSize& size_info(FieldType type) {
+    return kSizes[static_cast<std::size_t>(type)];
 }
 
-/// Returns the bits of a field. Integers are sign-extended.
-std::int64_t load_bits(const void* value, std::size_t offset, FieldType type) {
+/// Calls use(T{}) with the integer type that has the size and the sign of the field.
+template <class Use>
+[[gnu::always_inline]] inline auto with_integer(FieldType type, Use&& use) {
     switch (type) {
         case FieldType::boolean:
         case FieldType::u8:
-            return load<std::uint8_t>(value, offset);
+            return use(std::uint8_t{});
         case FieldType::i8:
-            return load<std::int8_t>(value, offset);
+            return use(std::int8_t{});
         case FieldType::u16:
-            return load<std::uint16_t>(value, offset);
+            return use(std::uint16_t{});
         case FieldType::i16:
-            return load<std::int16_t>(value, offset);
+            return use(std::int16_t{});
         case FieldType::u32:
         case FieldType::f32:
-            return load<std::uint32_t>(value, offset);
+            return use(std::uint32_t{});
         case FieldType::i32:
-            return load<std::int32_t>(value, offset);
+            return use(std::int32_t{});
         default:
-            return load<std::int64_t>(value, offset);
+            return use(std::int64_t{});
     }
 }
+/// Returns the bits of a field. Integers are sign-extended.
+std::int64_t load_bits(const void* value, std::size_t offset, FieldType type) {
+    return with_integer(type, [&]<class T>(T) -> std::int64_t { return load<T>(value, offset); });
+}
 void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
-    switch (leaf.type) {
-        case FieldType::boolean:
-            return store(value, leaf.offset, field != 0);
-        case FieldType::u8:
-            return store(value, leaf.offset, static_cast<std::uint8_t>(field));
-        case FieldType::i8:
-            return store(value, leaf.offset, static_cast<std::int8_t>(field));
-        case FieldType::u16:
-            return store(value, leaf.offset, static_cast<std::uint16_t>(field));
-        case FieldType::i16:
-            return store(value, leaf.offset, static_cast<std::int16_t>(field));
-        case FieldType::u32:
-            return store(value, leaf.offset, static_cast<std::uint32_t>(field));
-        case FieldType::i32:
-            return store(value, leaf.offset, static_cast<std::int32_t>(field));
-        default:
-            return store(value, leaf.offset, field);
-    }
+    if (leaf.type == FieldType::boolean) field = field != 0;
+    with_integer(leaf.type, [&]<class T>(T) { store(value, leaf.offset, static_cast<T>(field)); });
 }
 
 /// Number of whole steps in the range. Tolerates a small rounding error: a double does not hold a
@@ -134,9 +112,7 @@ std::int64_t to_finite(std::int64_t bits, FieldType type, std::uint64_t& clamped
     if (leaf.type == FieldType::entity) {
         *lanes++ = map.to_net(load<ecs::Entity>(value, leaf.offset));
     } else if (kind == FieldCodec::Kind::quantised) {
-        const bool is_single = leaf.type == FieldType::f32;
-        const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
-        *lanes++ = nearest_step(field, leaf, clamped);
+        *lanes++ = nearest_step(load_float(leaf.type, value, leaf.offset), leaf, clamped);
     } else {
         std::int64_t bits = load_bits(value, leaf.offset, leaf.type);
         if (kind == FieldCodec::Kind::automatic && is_float(leaf.type))
@@ -164,11 +140,7 @@ const std::uint32_t* restore_leaf(const Leaf& leaf, const std::uint32_t* lanes, 
         store(value, leaf.offset, map.to_entity(*lanes++));
     } else if (codec.kind == FieldCodec::Kind::quantised) {
         const double field = codec.min + *lanes++ * codec.step;
-        if (leaf.type == FieldType::f32) {
-            store(value, leaf.offset, static_cast<float>(field));
-        } else {
-            store(value, leaf.offset, field);
-        }
+        store_float(leaf.type, value, leaf.offset, field);
     } else if (codec.kind == FieldCodec::Kind::bounded) {
         store_integer(value, leaf, leaf.low + *lanes++);
     } else if (is_computed(codec.kind)) {
@@ -182,17 +154,6 @@ const std::uint32_t* restore_leaf(const Leaf& leaf, const std::uint32_t* lanes, 
         store_integer(value, leaf, *lanes++);
     }
     return lanes;
-}
-
-Lane full_lane(LaneKind kind) {
-    return Lane{kind, 32};
-}
-
-Lane bounded_lane(LaneKind kind, std::uint32_t max) {
-    return {.kind = kind,
-            .bits = static_cast<std::uint8_t>(std::bit_width(std::max(1u, max))),
-            .bounded = true,
-            .max = max};
 }
 
 /// Appends the lanes of a leaf. Returns why the codec does not fit the field, or an empty text if it fits.
@@ -211,8 +172,7 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         const double rounding = leaf.type == FieldType::f32 ? 0x1p-23 : 0x1p-50;
         const double reach = std::max(std::abs(codec.min), std::abs(codec.min + steps * codec.step));
         if (reach * rounding > codec.step / 4) return "quantised() has steps finer than the field's type";
-        const bool is_single = leaf.type == FieldType::f32;
-        if (is_single && reach > std::numeric_limits<float>::max())
+        if (leaf.type == FieldType::f32 && reach > std::numeric_limits<float>::max())
             return "quantised() exceeds the field's type";
         lanes.push_back(bounded_lane(LaneKind::quantity, static_cast<std::uint32_t>(steps)));
     } else if (codec.kind == FieldCodec::Kind::bounded) {
@@ -222,37 +182,34 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
             codec.max - codec.min > kMostSteps || codec.min != std::floor(codec.min) ||
             codec.max != std::floor(codec.max))
             return "bounded() needs whole numbers min <= max, at most 2^32 of them";
-        const unsigned sign_bits = is_signed(leaf.type) ? 1 : 0;
-        const double limit = std::exp2(is_wide(leaf.type) ? 63 : type_bits(leaf.type) - sign_bits);
-        const double low = is_signed(leaf.type) ? -limit : 0, high = limit - 1;
+        const bool is_signed = size_info(leaf.type).is_signed;
+        const double limit = std::exp2(is_wide(leaf.type) ? 63 : size_info(leaf.type).bits - is_signed);
+        const double low = is_signed ? -limit : 0, high = limit - 1;
         if (codec.min < low || codec.max > high) return "bounded() exceeds the field's type";
         leaf.low = static_cast<std::int64_t>(codec.min);
         leaf.high = static_cast<std::int64_t>(codec.max);
         lanes.push_back(bounded_lane(ordered, static_cast<std::uint32_t>(codec.max - codec.min)));
     } else if (leaf.type == FieldType::entity) {
-        lanes.push_back(full_lane(LaneKind::reference));
+        lanes.push_back(Lane{LaneKind::reference});
     } else if (leaf.type == FieldType::f32) {
-        lanes.push_back(full_lane(LaneKind::real));
+        lanes.push_back(Lane{LaneKind::real});
         lanes.back().is_finite = codec.kind == FieldCodec::Kind::automatic;
     } else if (leaf.type == FieldType::f64) {
         lanes.insert(lanes.end(), 2, bounded_lane(LaneKind::symbol, 0xffffffff));
         lanes.back().is_finite = codec.kind == FieldCodec::Kind::automatic;
     } else if (is_wide(leaf.type)) {
-        lanes.insert(lanes.end(), 2, full_lane(ordered));
-    } else if (is_signed(leaf.type)) {
+        lanes.insert(lanes.end(), 2, Lane{ordered});
+    } else if (size_info(leaf.type).is_signed) {
         // A field of 8 or 16 bits is sign-extended. restore_leaf() stores only the lane's low bits.
-        lanes.push_back(full_lane(ordered));
+        lanes.push_back(Lane{ordered});
     } else {
-        const std::uint32_t max = 0xffffffffu >> (32 - type_bits(leaf.type));
+        const unsigned bits = size_info(leaf.type).bits;
+        const std::uint32_t max = 0xffffffffu >> (32 - bits);
         Lane lane = bounded_lane(leaf.type == FieldType::boolean ? LaneKind::symbol : ordered, max);
-        lane.bounded = type_bits(leaf.type) <= 8 && !leaf.is_enum;
+        lane.bounded = bits <= 8 && !leaf.is_enum;
         lanes.push_back(lane);
     }
     return {};
-}
-
-bool in_one_group(const Lane& a, const Lane& b) {
-    return a == b && a.kind != LaneKind::symbol;
 }
 
 const std::byte* at_offset(const void* object, std::uint32_t offset) {
@@ -261,85 +218,6 @@ const std::byte* at_offset(const void* object, std::uint32_t offset) {
 std::byte* at_offset(void* object, std::uint32_t offset) {
     return static_cast<std::byte*>(object) + offset;
 }
-
-/// Quantises one part of a component: all strings, vectors, optionals or maps that it stands for.
-class PartQuantiser {
-public:
-    PartQuantiser(const std::vector<Part>& parts, const Part& part, EntityMap& map,
-                  std::vector<std::uint32_t>& words, ComponentLayout::Misfits& misfits, PointerStack& stack)
-        : parts_(parts),
-          part_(part),
-          map_(map),
-          words_(words),
-          misfits_(misfits),
-          stack_(stack),
-          start_(words.size()) {
-        for (const Part* step = &part; step->parent != Part::kNone; step = &parts[step->parent]) ++depth_;
-        std::size_t at = depth_;
-        path_[at] = &part;
-        while (at > 0) {
-            path_[at - 1] = &parts[path_[at]->parent];
-            --at;
-        }
-        words_.push_back(0);
-    }
-
-    /// Appends the words of the part. The constructor has appended the first one.
-    void quantise(const void* component) { read_sequence(0, component); }
-
-private:
-    class Entries final : public EntryReader {
-    public:
-        Entries(PartQuantiser& to, std::size_t depth) : to_(to), depth_(depth) {}
-        void read(const void* entry) override { to_.read_element(depth_, entry); }
-
-    private:
-        PartQuantiser& to_;
-        const std::size_t depth_;
-    };
-
-    /// Reads the sequence of path_[depth] in `container`.
-    void read_sequence(std::size_t depth, const void* container) {
-        const Part& part = *path_[depth];
-        const void* const sequence = at_offset(container, part.offset);
-        const std::size_t size = part.ops.size(sequence);
-        const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(size, part.max_length));
-        if (depth == depth_) {
-            if (size > count) ++misfits_.cut;
-            next_ = words_.size();
-            words_.resize(next_ + count * part.lanes.size());
-            words_[start_] += count;
-        }
-        if (part.ops.read) {
-            Entries entries(*this, depth);
-            return part.ops.read(sequence, count, stack_, entries);
-        }
-        const std::byte* element = static_cast<const std::byte*>(part.ops.data(sequence));
-        for (std::uint32_t n = 0; n < count; ++n, element += part.stride) read_element(depth, element);
-    }
-    void read_element(std::size_t depth, const void* element) {
-        if (depth != depth_) return read_sequence(depth + 1, element);
-        std::uint32_t* out =
-            quantise_row(part_.leaves, element, map_, words_.data() + next_, misfits_.clamped);
-        for (const std::uint32_t child : part_.children) {
-            const Part& inner = parts_[child];
-            const std::size_t size = inner.ops.size(at_offset(element, inner.offset));
-            *out++ = static_cast<std::uint32_t>(std::min<std::size_t>(size, inner.max_length));
-        }
-        next_ += part_.lanes.size();
-    }
-
-    const std::vector<Part>& parts_;
-    const Part& part_;
-    EntityMap& map_;
-    std::vector<std::uint32_t>& words_;
-    ComponentLayout::Misfits& misfits_;
-    PointerStack& stack_;
-    const std::size_t start_;  // the word that contains the count
-    std::size_t depth_ = 0;    // number of parts around part_
-    std::size_t next_ = 0;     // the next element's first word
-    const Part* path_[kMaxNesting] = {};
-};
 
 /// Restores nested parts, and maps.
 class PartRestorer {
@@ -350,34 +228,32 @@ public:
         : parts_(parts), map_(map), stack_(stack), first_(stack.size()) {
         for (const Part& part : parts) {
             stack.push_back(words + 1);
-            words += 1 + std::size_t{words[0]} * part.lanes.size();
+            words = part.end(words);
         }
     }
     ~PartRestorer() { stack_.resize(first_); }
     PartRestorer(const PartRestorer&) = delete;
     PartRestorer& operator=(const PartRestorer&) = delete;
 
-    /// Restores a part without a parent, and all parts inside it.
-    void restore(std::uint32_t index, std::uint32_t count, void* component) {
-        write_sequence(index, count, component);
+    /// Restores one string, vector, optional or map of a part, and the parts inside it.
+    void restore(std::uint32_t index, std::uint32_t count, void* container) {
+        const Part& part = parts_[index];
+        void* const sequence = at_offset(container, part.offset);
+        if (!part.ops.write) {
+            std::byte* element = static_cast<std::byte*>(part.ops.resize(sequence, count));
+            for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
+                restore_fields(part, take_element(index), false, element);
+            return;
+        }
+        const std::uint32_t* words = nullptr;  // of the entry
+        const auto write = [&](void* at, bool is_key) {
+            if (is_key) words = take_element(index);
+            restore_fields(part, words, is_key, at);
+        };
+        part.ops.write(sequence, count, stack_, std::ref(write));
     }
 
 private:
-    class Entries final : public EntryWriter {
-    public:
-        Entries(PartRestorer& from, std::uint32_t part) : from_(from), part_(part) {}
-        void write_key(void* key) override {
-            words_ = from_.take_element(part_);
-            from_.write_fields(part_, words_, true, key);
-        }
-        void write_value(void* entry) override { from_.write_fields(part_, words_, false, entry); }
-
-    private:
-        PartRestorer& from_;
-        const std::uint32_t part_;
-        const std::uint32_t* words_ = nullptr;  // words of the entry
-    };
-
     /// Returns the words of the part's next element.
     const std::uint32_t* take_element(std::uint32_t index) {
         const void*& next = stack_[first_ + index];
@@ -385,20 +261,8 @@ private:
         next = words + parts_[index].lanes.size();
         return words;
     }
-    void write_sequence(std::uint32_t index, std::uint32_t count, void* container) {
-        const Part& part = parts_[index];
-        void* const sequence = at_offset(container, part.offset);
-        if (part.ops.write) {
-            Entries entries(*this, index);
-            return part.ops.write(sequence, count, stack_, entries);
-        }
-        std::byte* element = static_cast<std::byte*>(part.ops.resize(sequence, count));
-        for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
-            write_fields(index, take_element(index), false, element);
-    }
-    /// Writes the key of a map's entry, or all other fields of an element.
-    void write_fields(std::uint32_t index, const std::uint32_t* words, bool is_key, void* element) {
-        const Part& part = parts_[index];
+    /// Restores the key of a map's entry, or all other fields of an element.
+    void restore_fields(const Part& part, const std::uint32_t* words, bool is_key, void* element) {
         const std::uint32_t* lengths = words + part.lanes.size() - part.children.size();
         for (const Leaf& leaf : part.leaves) {
             if ((leaf.offset < part.value_offset) == is_key) {
@@ -409,7 +273,7 @@ private:
         }
         for (const std::uint32_t child : part.children) {
             const std::uint32_t length = *lengths++;
-            if ((parts_[child].offset < part.value_offset) == is_key) write_sequence(child, length, element);
+            if ((parts_[child].offset < part.value_offset) == is_key) restore(child, length, element);
         }
     }
 
@@ -419,23 +283,31 @@ private:
     const std::size_t first_;
 };
 
-/// The lane with the length of a sequence inside an element.
-Lane length_lane(std::uint32_t max_length) {
-    return bounded_lane(max_length == 1 ? LaneKind::symbol : LaneKind::quantity, max_length);
+/// Returns the number of elements of the part in the component or element `container` that are not cut.
+std::uint32_t length_of(const Part& part, const void* container) {
+    const std::size_t size = part.ops.size(at_offset(container, part.offset));
+    return static_cast<std::uint32_t>(std::min<std::size_t>(size, part.max_length));
 }
 
 }  // namespace
 
 std::size_t size_of(FieldType type) {
-    if (is_wide(type) || type == FieldType::entity) return 8;
-    return (type_bits(type) + 7) / 8;
+    return size_info(type).bytes;
+}
+
+double load_float(FieldType type, const void* value, std::size_t offset) {
+    return type == FieldType::f32 ? load<float>(value, offset) : load<double>(value, offset);
+}
+
+void store_float(FieldType type, void* value, std::size_t offset, double number) {
+    if (type == FieldType::f64) return store(value, offset, number);
+    store(value, offset, static_cast<float>(number));
 }
 
 double load_scalar(const Leaf& leaf, const void* value, std::uint32_t index) {
     assert(leaf.type != FieldType::entity);
-    if (leaf.type == FieldType::f32) return load<float>(value, leaf.offset + index * sizeof(float));
-    if (leaf.type == FieldType::f64) return load<double>(value, leaf.offset + index * sizeof(double));
     const std::size_t offset = leaf.offset + index * size_of(leaf.type);
+    if (is_float(leaf.type)) return load_float(leaf.type, value, offset);
     const std::int64_t bits = load_bits(value, offset, leaf.type);
     return leaf.type == FieldType::u64 ? static_cast<double>(static_cast<std::uint64_t>(bits))
                                        : static_cast<double>(bits);
@@ -452,9 +324,8 @@ std::string ComponentLayout::finish() {
         const std::size_t first = lanes_.size();
         if (leaf.is_press) presses_.push_back(static_cast<std::uint32_t>(first));
         if (std::string error = append_lanes(leaf, lanes_); !error.empty()) return error;
-        const bool is_float = leaf.type == FieldType::f32 || leaf.type == FieldType::f64;
         for (std::size_t i = first; i < lanes_.size(); ++i)
-            is_rounded_.push_back(is_float && lanes_[i].kind == LaneKind::quantity);
+            is_rounded_.push_back(is_float(leaf.type) && lanes_[i].kind == LaneKind::quantity);
     }
     for (std::uint32_t i = 0; i < parts_.size(); ++i) {
         Part& part = parts_[i];
@@ -464,7 +335,7 @@ std::string ComponentLayout::finish() {
             leaf.lane_count = static_cast<std::uint32_t>(part.lanes.size() - first);
         }
         part.max_count = part.max_length;
-        if (part.ops.read) has_maps_ = true;
+        if (part.ops.write) has_maps_ = true;
         if (part.parent == Part::kNone) continue;
         assert(part.parent < i);
         has_children_ = true;
@@ -473,12 +344,13 @@ std::string ComponentLayout::finish() {
         part.max_count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 0xffffffff));
     }
     for (Part& part : parts_)
-        for (const std::uint32_t child : part.children)
-            part.lanes.push_back(length_lane(parts_[child].max_length));
+        for (const std::uint32_t child : part.children) {
+            const std::uint32_t max = parts_[child].max_length;
+            part.lanes.push_back(bounded_lane(max == 1 ? LaneKind::symbol : LaneKind::quantity, max));
+        }
     for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-        const bool joins =
-            !groups_.empty() && groups_.back().count < 4 && in_one_group(lanes_[i - 1], lanes_[i]);
-        if (joins) {
+        const bool joins = i > 0 && groups_.back().count < 4 && lanes_[i].kind != LaneKind::symbol;
+        if (joins && lanes_[i - 1] == lanes_[i]) {
             groups_.back().count += 1;
         } else {
             groups_.push_back({i, 1});
@@ -500,11 +372,42 @@ void ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t*
     if (!parts_.empty()) quantise_parts(value, map, parts, misfits, stack);
 }
 
+/// Quantises part by part. The stack gets the addresses of the elements of all parts, in which their children
+/// are.
 void ComponentLayout::quantise_parts(const void* value, EntityMap& map, std::vector<std::uint32_t>& parts,
-                                     Misfits& misfits, PointerStack* stack) const {
+                                     Misfits& misfits, PointerStack* shared_stack) const {
     PointerStack own_stack;
-    for (const Part& part : parts_)
-        PartQuantiser(parts_, part, map, parts, misfits, stack ? *stack : own_stack).quantise(value);
+    PointerStack& stack = shared_stack ? *shared_stack : own_stack;
+    const std::size_t bottom = stack.size(), start = parts.size();
+    stack.push_back(value);
+    for (const Part& part : parts_) {
+        std::size_t container = bottom, containers = 1;
+        if (part.parent != Part::kNone) {
+            const std::uint32_t* words = parts.data() + start;
+            for (std::uint32_t i = 0; i < part.parent; ++i) {
+                container += words[0];
+                words = parts_[i].end(words);
+            }
+            container += 1;
+            containers = words[0];
+        }
+        const std::size_t first = stack.size(), width = part.lanes.size();
+        for (std::size_t end = container + containers; container < end; ++container) {
+            const void* const sequence = at_offset(stack[container], part.offset);
+            const std::uint32_t count = length_of(part, stack[container]);
+            if (part.ops.size(sequence) > count) ++misfits.cut;
+            part.ops.read(sequence, count, stack);
+        }
+        const std::size_t count = stack.size() - first;
+        parts.push_back(static_cast<std::uint32_t>(count));
+        parts.resize(parts.size() + count * width);
+        std::uint32_t* out = parts.data() + parts.size() - count * width;
+        for (std::size_t i = first; i < stack.size(); ++i) {
+            out = quantise_row(part.leaves, stack[i], map, out, misfits.clamped);
+            for (const std::uint32_t child : part.children) *out++ = length_of(parts_[child], stack[i]);
+        }
+    }
+    stack.resize(bottom);
 }
 
 void ComponentLayout::restore_leaves(const std::uint32_t* lanes, EntityMap& map, void* value) const {
@@ -520,7 +423,7 @@ void ComponentLayout::restore(const std::uint32_t* lanes, const std::uint32_t* p
         PartRestorer restorer(parts_, parts, map, stack ? *stack : own_stack);
         for (std::uint32_t i = 0; i < parts_.size(); ++i) {
             if (parts_[i].parent == Part::kNone) restorer.restore(i, *parts, value);
-            parts += 1 + std::size_t{*parts} * parts_[i].lanes.size();
+            parts = parts_[i].end(parts);
         }
         return;
     }
@@ -542,20 +445,19 @@ void ComponentLayout::restore_pair(const std::uint32_t* row, std::size_t value_o
 }
 
 bool ComponentLayout::sums_match(const std::uint32_t* parts) const {
-    const std::uint32_t* words = parts;
+    const auto words_of = [&](std::uint32_t index) {
+        const std::uint32_t* words = parts;
+        for (std::uint32_t i = 0; i < index; ++i) words = parts_[i].end(words);
+        return words;
+    };
     for (std::uint32_t i = 0; i < parts_.size(); ++i) {
-        const Part& part = parts_[i];
-        const std::uint32_t* child_words = words;
-        std::uint32_t next = i;
-        for (std::size_t c = 0; c < part.children.size(); ++c) {
-            while (next < part.children[c])
-                child_words += 1 + std::size_t{child_words[0]} * parts_[next++].lanes.size();
-            const std::size_t lane = part.lanes.size() - part.children.size() + c;
+        const std::size_t width = parts_[i].lanes.size(), children = parts_[i].children.size();
+        const std::uint32_t* const words = words_of(i);
+        for (std::size_t c = 0; c < children; ++c) {
             std::uint64_t sum = 0;
-            for (std::uint32_t n = 0; n < words[0]; ++n) sum += words[1 + n * part.lanes.size() + lane];
-            if (sum != child_words[0]) return false;
+            for (std::uint32_t n = 1; n <= words[0]; ++n) sum += words[n * width - children + c + 1];
+            if (sum != *words_of(parts_[i].children[c])) return false;
         }
-        words += 1 + std::size_t{words[0]} * part.lanes.size();
     }
     return true;
 }

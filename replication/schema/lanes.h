@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -13,6 +14,13 @@
 #include "field_codec.h"
 
 namespace shoal::replication::all {
+
+/// Returns the offset of an object in the one around it, in bytes.
+template <class Outer, class Inner>
+std::size_t offset_in(const Outer& outer, const Inner& inner) {
+    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&inner) -
+                                    reinterpret_cast<const std::byte*>(&outer));
+}
 
 /// What a lane contains; decides how it is coded.
 enum class LaneKind : std::uint8_t {
@@ -35,6 +43,11 @@ struct Lane {
     }
     bool operator==(const Lane&) const = default;
 };
+
+constexpr Lane bounded_lane(LaneKind kind, std::uint32_t max) {
+    const int bits = std::bit_width(max) + (max == 0);
+    return {.kind = kind, .bits = static_cast<std::uint8_t>(bits), .bounded = true, .max = max};
+}
 
 /// Translates the entities of one world to net ids and back.
 class EntityMap {
@@ -64,6 +77,10 @@ struct Leaf {
     bool is_press = false;           // the field is a Press
 };
 
+constexpr bool is_float(FieldType type) {
+    return type == FieldType::f32 || type == FieldType::f64;
+}
+
 /// Returns whether the values of the leaf can be subtracted: bools, enums and entities cannot.
 inline bool is_number(const Leaf& leaf) {
     return leaf.type != FieldType::boolean && leaf.type != FieldType::entity && !leaf.is_enum;
@@ -74,6 +91,9 @@ std::size_t size_of(FieldType type);
 /// Returns scalar `index` of a leaf as a double. `value` is the component or element. Integers of more than
 /// 53 bits are rounded. Requires that the leaf is no entity.
 double load_scalar(const Leaf& leaf, const void* value, std::uint32_t index);
+/// Read and write a float or double `offset` bytes after `value`.
+double load_float(FieldType type, const void* value, std::size_t offset);
+void store_float(FieldType type, void* value, std::size_t offset, double number);
 
 /// Returns why the leaf's codec does not fit its type, or an empty text if it fits. Does not check `scalars`.
 std::string misfit_of(Leaf leaf);
@@ -82,36 +102,18 @@ std::string misfit_of(Leaf leaf);
 /// caller keeps it, so that later calls need not allocate.
 using PointerStack = std::vector<const void*>;
 
-/// Gets the entries of a map in order.
-class EntryReader {
-public:
-    virtual void read(const void* entry) = 0;
-
-protected:
-    ~EntryReader() = default;
-};
-
-/// Writes the entries of a map, each time first the key, then the value.
-class EntryWriter {
-public:
-    virtual void write_key(void* key) = 0;
-    virtual void write_value(void* entry) = 0;  // the key in `entry` is already set
-
-protected:
-    ~EntryWriter() = default;
-};
-
 /// Access to a string, vector, optional or map without its C++ type.
 struct SequenceOps {
     std::size_t (*size)(const void* sequence);
-    // Used unless the part is a map:
-    const void* (*data)(const void* sequence) = nullptr;
-    void* (*resize)(void* sequence, std::size_t count) = nullptr;  // returns the first element
-    // Used only if the part is a map:
-    /// Passes the first `count` entries, in the order of their keys.
-    void (*read)(const void* map, std::size_t count, PointerStack& stack, EntryReader& reader) = nullptr;
-    /// Writes `count` entries, and removes all others. Of several values with one key the last one stays.
-    void (*write)(void* map, std::size_t count, PointerStack& stack, EntryWriter& writer) = nullptr;
+    /// Appends the addresses of the first `count` elements to `out`; of a map in the order of the keys.
+    void (*read)(const void* sequence, std::size_t count, PointerStack& out);
+    /// Returns the first element. Null for a map.
+    void* (*resize)(void* sequence, std::size_t count) = nullptr;
+    /// For a map, else null. Writes `count` entries, and removes all others. Calls restore(key, true) and
+    /// then restore(entry, false) for each; the key in the entry is already set. Of several values with one
+    /// key the last one stays.
+    void (*write)(void* map, std::size_t count, PointerStack& stack,
+                  const std::function<void(void* at, bool is_key)>& restore) = nullptr;
 };
 
 /// Greatest depth of strings, vectors, optionals and maps that contain one another.
@@ -134,6 +136,11 @@ struct Part {
     std::vector<std::uint32_t> children;  // indices of the parts inside an element
     std::vector<Lane> lanes;  // the lanes of one element: first of its leaves, then one for the length of
                               // each child
+
+    /// Returns the end of the words of this part that begin at `words`.
+    const std::uint32_t* end(const std::uint32_t* words) const {
+        return words + 1 + std::size_t{words[0]} * lanes.size();
+    }
 };
 
 /// Up to four neighbouring lanes with equal Lane descriptions, which have one bit in a delta that says
@@ -198,11 +205,10 @@ public:
     /// Returns whether each part has as many elements as the lengths in the elements of its parent say.
     bool lengths_match(const std::uint32_t* parts) const { return !has_children_ || sums_match(parts); }
 
-    /// The number of words that the parts of one value take. These words begin at `parts`.
-    std::size_t part_words(const std::uint32_t* parts) const {
-        std::size_t words = 0;
-        for (const Part& part : parts_) words += 1 + std::size_t{parts[words]} * part.lanes.size();
-        return words;
+    /// Returns the end of the words of the parts of one value, which begin at `parts`.
+    const std::uint32_t* parts_end(const std::uint32_t* parts) const {
+        for (const Part& part : parts_) parts = part.end(parts);
+        return parts;
     }
 
     /// Calls visit(net_id) for each reference that is not null.
@@ -226,7 +232,7 @@ public:
 
 private:
     void quantise_parts(const void* value, EntityMap& map, std::vector<std::uint32_t>& parts,
-                        Misfits& misfits, PointerStack* stack) const;
+                        Misfits& misfits, PointerStack* shared_stack) const;
     bool sums_match(const std::uint32_t* parts) const;
 
     std::vector<Leaf> leaves_;

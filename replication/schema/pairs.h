@@ -64,8 +64,7 @@ PairOps pair_ops() {
     ops.destroys_source = includes(R::relation, ecs::destroy_with_target);
     if constexpr (!std::is_empty_v<R>) {
         const PairRow<R> row{};
-        ops.value_offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&row.value) -
-                                                    reinterpret_cast<const std::byte*>(&row));
+        ops.value_offset = offset_in(row, row.value);
     }
     return ops;
 }

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 #include <string_view>
 
@@ -16,27 +14,6 @@ using Kind = FieldCodec::Kind;
 constexpr double kTurn = 2 * std::numbers::pi;
 constexpr double kLengthTolerance = 0.01;
 
-double load_number(const Leaf& leaf, const void* value, std::size_t index) {
-    const std::byte* const at = static_cast<const std::byte*>(value) + leaf.offset;
-    if (leaf.type == FieldType::f32) {
-        float number;
-        std::memcpy(&number, at + index * sizeof number, sizeof number);
-        return number;
-    }
-    double number;
-    std::memcpy(&number, at + index * sizeof number, sizeof number);
-    return number;
-}
-void store_number(const Leaf& leaf, void* value, std::size_t index, double number) {
-    std::byte* const at = static_cast<std::byte*>(value) + leaf.offset;
-    const float narrow = static_cast<float>(number);
-    if (leaf.type == FieldType::f32) {
-        std::memcpy(at + index * sizeof narrow, &narrow, sizeof narrow);
-    } else {
-        std::memcpy(at + index * sizeof number, &number, sizeof number);
-    }
-}
-
 unsigned bits_of(const Leaf& leaf) {
     return static_cast<unsigned>(leaf.codec.step);
 }
@@ -45,8 +22,8 @@ unsigned bits_of(const Leaf& leaf) {
 // of magnitude m has the bits kMaxHalf + m or kMaxHalf - m.
 constexpr std::uint32_t kMaxHalf = 0x7bff;  // the bits of 65,504
 
-std::uint32_t quantise_half(double value, std::uint64_t& clamped) {
-    const double size = std::abs(value);
+void quantise_half(const Leaf&, const double* value, std::uint32_t* lanes, std::uint64_t& clamped) {
+    const double size = std::abs(*value);
     double magnitude = kMaxHalf + 1;  // too large
     if (size < 65536) {
         // Below 2^-14 halves have the exponent of 2^-14.
@@ -54,46 +31,46 @@ std::uint32_t quantise_half(double value, std::uint64_t& clamped) {
         magnitude = std::nearbyint(std::ldexp(size, 10 - exponent)) + (exponent + 14) * 1024.0;
     }
     if (magnitude > kMaxHalf) ++clamped;  // also if the value is NaN
-    if (std::isnan(value)) return kMaxHalf;
-    const auto bits = std::min(kMaxHalf, static_cast<std::uint32_t>(magnitude));
-    return value < 0 ? kMaxHalf - bits : kMaxHalf + bits;
+    const std::uint32_t bits =
+        std::isnan(*value) ? 0 : std::min(kMaxHalf, static_cast<std::uint32_t>(magnitude));
+    *lanes = *value < 0 ? kMaxHalf - bits : kMaxHalf + bits;
 }
-double restore_half(std::uint32_t lane) {
-    const bool is_negative = lane < kMaxHalf;
-    const std::uint32_t bits = is_negative ? kMaxHalf - lane : lane - kMaxHalf;
+void restore_half(const Leaf&, const std::uint32_t* lanes, double* value) {
+    const bool is_negative = *lanes < kMaxHalf;
+    const std::uint32_t bits = is_negative ? kMaxHalf - *lanes : *lanes - kMaxHalf;
     const int exponent = static_cast<int>(bits >> 10), fraction = static_cast<int>(bits & 1023);
     const double size =
         exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-    return is_negative ? -size : size;
+    *value = is_negative ? -size : size;
 }
 
-std::uint32_t quantise_fixed(const Leaf& leaf, double value, std::uint64_t& clamped) {
+void quantise_fixed(const Leaf& leaf, const double* value, std::uint32_t* lanes, std::uint64_t& clamped) {
     // 2^31 - 1 is no float: restored, it would be out of range.
     const double low = -0x1p31, high = leaf.type == FieldType::f32 ? 0x1p31 - 128 : 0x1p31 - 1;
-    const double nearest = std::floor(std::ldexp(value, static_cast<int>(bits_of(leaf))) + 0.5);
+    const double nearest = std::floor(std::ldexp(*value, static_cast<int>(bits_of(leaf))) + 0.5);
     if (!(nearest >= low && nearest <= high)) ++clamped;
-    if (std::isnan(nearest)) return 0;
-    return static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(nearest, low, high)));
+    const double number = std::isnan(nearest) ? 0 : std::clamp(nearest, low, high);
+    *lanes = static_cast<std::uint32_t>(static_cast<std::int32_t>(number));
 }
-double restore_fixed(const Leaf& leaf, std::uint32_t lane) {
-    return std::ldexp(static_cast<std::int32_t>(lane), -static_cast<int>(bits_of(leaf)));
+void restore_fixed(const Leaf& leaf, const std::uint32_t* lanes, double* value) {
+    *value = std::ldexp(static_cast<std::int32_t>(*lanes), -static_cast<int>(bits_of(leaf)));
 }
 
 // angle(). The lanes begin at -pi, so that only angles around half a turn jump between lanes far apart.
-std::uint32_t quantise_angle(const Leaf& leaf, double value, std::uint64_t& clamped) {
+void quantise_angle(const Leaf& leaf, const double* value, std::uint32_t* lanes, std::uint64_t& clamped) {
     const std::uint64_t parts = std::uint64_t{1} << bits_of(leaf);
     double part = 0;
-    if (std::isfinite(value)) {
-        part = std::floor(std::remainder(value, kTurn) / kTurn * static_cast<double>(parts) + 0.5);
+    if (std::isfinite(*value)) {
+        part = std::floor(std::remainder(*value, kTurn) / kTurn * static_cast<double>(parts) + 0.5);
     } else {
         ++clamped;
     }
     const auto steps = static_cast<std::uint64_t>(static_cast<std::int64_t>(part));  // modulo 2^64
-    return static_cast<std::uint32_t>((steps + parts / 2) & (parts - 1));
+    *lanes = static_cast<std::uint32_t>((steps + parts / 2) & (parts - 1));
 }
-double restore_angle(const Leaf& leaf, std::uint32_t lane) {
+void restore_angle(const Leaf& leaf, const std::uint32_t* lanes, double* value) {
     const double parts = static_cast<double>(std::uint64_t{1} << bits_of(leaf));
-    return (lane - parts / 2) / parts * kTurn;
+    *value = (*lanes - parts / 2) / parts * kTurn;
 }
 
 /// Makes the length of a vector 1. Returns false if it has no direction.
@@ -125,9 +102,8 @@ double sign_of(double x) {
 
 // unit_vector(): the octahedral projection. Source: Cigolle et al., "A Survey of Efficient Representations
 // for Independent Unit Vectors", Journal of Computer Graphics Techniques 3 (2), 2014.
-using Vector = std::array<double, 3>;
-
-void quantise_unit(const Leaf& leaf, Vector v, std::uint32_t* lanes, std::uint64_t& clamped) {
+void quantise_unit(const Leaf& leaf, const double* value, std::uint32_t* lanes, std::uint64_t& clamped) {
+    std::array v{value[0], value[1], value[2]};
     if (!normalise(v, clamped)) v = {0, 0, 1};
     const std::int32_t middle = middle_of(leaf);
     const double sum = std::abs(v[0]) + std::abs(v[1]) + std::abs(v[2]);
@@ -145,14 +121,13 @@ void quantise_unit(const Leaf& leaf, Vector v, std::uint32_t* lanes, std::uint64
     lanes[0] = static_cast<std::uint32_t>(a + middle);
     lanes[1] = static_cast<std::uint32_t>(b + middle);
 }
-Vector restore_unit(const Leaf& leaf, const std::uint32_t* lanes) {
+void restore_unit(const Leaf& leaf, const std::uint32_t* lanes, double* value) {
     const double middle = middle_of(leaf);
     const double x = lanes[0] / middle - 1, y = lanes[1] / middle - 1;
-    Vector v{x, y, 1 - std::abs(x) - std::abs(y)};
+    std::array v{x, y, 1 - std::abs(x) - std::abs(y)};
     if (v[2] < 0) v = {(1 - std::abs(y)) * sign_of(x), (1 - std::abs(x)) * sign_of(y), v[2]};
     const double length = std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
-    for (double& number : v) number /= length;
-    return v;
+    for (const double number : v) *value++ = number / length;
 }
 
 // smallest_three(): all components except the greatest, which follows from them. Source: Fiedler, "Snapshot
@@ -174,10 +149,9 @@ void quantise_three_once(std::int32_t middle, const Quaternion& q, std::uint32_t
         if (i != greatest)
             *lanes++ = static_cast<std::uint32_t>(std::clamp(sign * steps[i], -middle, middle) + middle);
 }
-Quaternion restore_three(const Leaf& leaf, const std::uint32_t* lanes) {
+void restore_three(const Leaf& leaf, const std::uint32_t* lanes, double* q) {
     const double middle = middle_of(leaf);
     const std::uint32_t greatest = *lanes++;
-    Quaternion q{};
     double squares = 0;
     for (std::size_t i = 0; i < 4; ++i) {
         if (i == greatest) continue;
@@ -185,119 +159,75 @@ Quaternion restore_three(const Leaf& leaf, const std::uint32_t* lanes) {
         squares += q[i] * q[i];
     }
     q[greatest] = std::sqrt(std::max(0.0, 1 - squares));
-    if (squares > 1)  // hostile lanes
-        for (double& number : q) number /= std::sqrt(squares);
-    return q;
+    for (std::size_t i = 0; squares > 1 && i < 4; ++i) q[i] /= std::sqrt(squares);  // hostile lanes
 }
-void quantise_three(const Leaf& leaf, Quaternion q, std::uint32_t* lanes, std::uint64_t& clamped) {
+void quantise_three(const Leaf& leaf, const double* value, std::uint32_t* lanes, std::uint64_t& clamped) {
+    Quaternion q{value[0], value[1], value[2], value[3]};
     if (!normalise(q, clamped)) q = {0, 0, 0, 1};
     quantise_three_once(middle_of(leaf), q, lanes);
     // After restoring, the greatest component can be up to two steps smaller, so that another component is
     // the greatest. Then the other component is left out, and the steps do not change any more.
-    quantise_three_once(middle_of(leaf), restore_three(leaf, lanes), lanes);
+    restore_three(leaf, lanes, q.data());
+    quantise_three_once(middle_of(leaf), q, lanes);
 }
 
-struct Limits {
+struct Computed {
     std::string_view name;
     unsigned min, max;  // range of the codec's number of bits
+    std::uint32_t lanes;
+    void (*quantise)(const Leaf& leaf, const double* numbers, std::uint32_t* lanes, std::uint64_t& clamped);
+    void (*restore)(const Leaf& leaf, const std::uint32_t* lanes, double* numbers);
 };
+constexpr Computed kComputed[] = {
+    // in the order of FieldCodec::Kind
+    {"half_float()", 0, 0, 1, quantise_half, restore_half},
+    {"fixed_point()", 0, 30, 1, quantise_fixed, restore_fixed},
+    {"angle()", 1, 32, 1, quantise_angle, restore_angle},
+    {"unit_vector()", 2, 16, 2, quantise_unit, restore_unit},
+    {"smallest_three()", 4, 12, 4, quantise_three, restore_three},  // with more, a float does not hold it
+};
+constexpr unsigned kMaxFloatAngle = 22;  // bits
 
-Limits limits_of(const Leaf& leaf) {
-    switch (leaf.codec.kind) {
-        case Kind::fixed_point:
-            return {"fixed_point()", 0, 30};
-        case Kind::angle:
-            return {"angle()", 1, leaf.type == FieldType::f32 ? 22u : 32u};
-        case Kind::unit_vector:
-            return {"unit_vector()", 2, 16};
-        case Kind::smallest_three:
-            return {"smallest_three()", 4, 12};  // with more, a float does not hold the rotation
-        default:
-            return {"half_float()", 0, 0};
-    }
-}
-
-Lane quantity_up_to(std::uint32_t max) {
-    return {.kind = LaneKind::quantity,
-            .bits = static_cast<std::uint8_t>(std::bit_width(max)),
-            .bounded = true,
-            .max = max};
+const Computed& computed(const Leaf& leaf) {
+    return kComputed[static_cast<int>(leaf.codec.kind) - static_cast<int>(Kind::half_float)];
 }
 
 }  // namespace
 
 std::string append_computed_lanes(const Leaf& leaf, std::vector<Lane>& lanes) {
-    const Limits limits = limits_of(leaf);
-    const std::string name(limits.name);
-    if (leaf.type != FieldType::f32 && leaf.type != FieldType::f64) return name + " is for float and double";
+    const Computed& codec = computed(leaf);
+    const std::string name(codec.name);
+    if (!is_float(leaf.type)) return name + " is for float and double";
+    const Kind kind = leaf.codec.kind;
     const unsigned bits = bits_of(leaf);
-    if (bits < limits.min || bits > limits.max)
-        return name + " takes " + std::to_string(limits.min) + " to " + std::to_string(limits.max) + " bits";
-    if (const std::uint32_t scalars = scalars_of(leaf.codec.kind); leaf.scalars != scalars)
+    const unsigned max = kind == Kind::angle && leaf.type == FieldType::f32 ? kMaxFloatAngle : codec.max;
+    if (bits < codec.min || bits > max)
+        return name + " takes " + std::to_string(codec.min) + " to " + std::to_string(max) + " bits";
+    if (const std::uint32_t scalars = scalars_of(kind); leaf.scalars != scalars)
         return name + " is for " + (scalars == 3 ? "three" : "four") + " neighbouring floats or doubles";
-    switch (leaf.codec.kind) {
-        case Kind::fixed_point:
-            lanes.push_back({});
-            break;
-        case Kind::angle:
-            lanes.push_back(quantity_up_to(0xffffffffu >> (32 - bits)));
-            break;
-        case Kind::smallest_three:
-            lanes.push_back({.kind = LaneKind::symbol, .bits = 2, .bounded = true, .max = 3});
-            lanes.insert(lanes.end(), 3, quantity_up_to((1u << bits) - 2));
-            break;
-        case Kind::unit_vector:
-            lanes.insert(lanes.end(), 2, quantity_up_to((1u << bits) - 2));
-            break;
-        default:
-            lanes.push_back(quantity_up_to(2 * kMaxHalf));
-    }
+    if (kind == Kind::smallest_three) lanes.push_back(bounded_lane(LaneKind::symbol, 3));
+    const std::uint32_t most = kind == Kind::half_float ? 2 * kMaxHalf
+                               : kind == Kind::angle    ? 0xffffffffu >> (32 - bits)
+                                                        : (1u << bits) - 2;
+    const Lane lane = kind == Kind::fixed_point ? Lane{} : bounded_lane(LaneKind::quantity, most);
+    lanes.insert(lanes.end(), kind == Kind::smallest_three ? 3 : codec.lanes, lane);
     return {};
 }
 
 std::uint32_t* quantise_computed(const Leaf& leaf, const void* value, std::uint32_t* lanes,
                                  std::uint64_t& clamped) {
-    const auto number = [&](std::size_t index) { return load_number(leaf, value, index); };
-    switch (leaf.codec.kind) {
-        case Kind::fixed_point:
-            *lanes = quantise_fixed(leaf, number(0), clamped);
-            return lanes + 1;
-        case Kind::angle:
-            *lanes = quantise_angle(leaf, number(0), clamped);
-            return lanes + 1;
-        case Kind::unit_vector:
-            quantise_unit(leaf, {number(0), number(1), number(2)}, lanes, clamped);
-            return lanes + 2;
-        case Kind::smallest_three:
-            quantise_three(leaf, {number(0), number(1), number(2), number(3)}, lanes, clamped);
-            return lanes + 4;
-        default:
-            *lanes = quantise_half(number(0), clamped);
-            return lanes + 1;
-    }
+    double numbers[4];
+    for (std::uint32_t i = 0; i < leaf.scalars; ++i) numbers[i] = load_scalar(leaf, value, i);
+    computed(leaf).quantise(leaf, numbers, lanes, clamped);
+    return lanes + computed(leaf).lanes;
 }
 
 const std::uint32_t* restore_computed(const Leaf& leaf, const std::uint32_t* lanes, void* value) {
-    const auto store_all = [&](const auto& numbers) {
-        for (std::size_t i = 0; i < numbers.size(); ++i) store_number(leaf, value, i, numbers[i]);
-    };
-    switch (leaf.codec.kind) {
-        case Kind::fixed_point:
-            store_number(leaf, value, 0, restore_fixed(leaf, *lanes));
-            return lanes + 1;
-        case Kind::angle:
-            store_number(leaf, value, 0, restore_angle(leaf, *lanes));
-            return lanes + 1;
-        case Kind::unit_vector:
-            store_all(restore_unit(leaf, lanes));
-            return lanes + 2;
-        case Kind::smallest_three:
-            store_all(restore_three(leaf, lanes));
-            return lanes + 4;
-        default:
-            store_number(leaf, value, 0, restore_half(*lanes));
-            return lanes + 1;
-    }
+    double numbers[4];
+    computed(leaf).restore(leaf, lanes, numbers);
+    for (std::uint32_t i = 0; i < leaf.scalars; ++i)
+        store_float(leaf.type, value, leaf.offset + i * size_of(leaf.type), numbers[i]);
+    return lanes + computed(leaf).lanes;
 }
 
 }  // namespace shoal::replication::all

@@ -82,15 +82,6 @@ private:
     std::abort();
 }
 
-/// Names a struct in summaries, where it stands beside components.
-std::string full_name(StructKind kind, const SchemaStruct& one) {
-    return std::string(kind_name(kind)) + " " + one.name;
-}
-
-std::string quoted(StructKind kind, const SchemaStruct& one) {
-    return std::string(kind_name(kind)) + " '" + one.name + "'";
-}
-
 constexpr std::string_view kUnknown = "component ";  // before the hash of a name; also of a struct's
 
 std::string hex_id(std::uint32_t id) {
@@ -106,7 +97,7 @@ std::string display_error(const SchemaComponent& component) {
         return component.mix ? "" : "is shown_by() an empty function";
     std::size_t floats = 0;
     for (const Leaf& leaf : component.layout.leaves())
-        if (leaf.type == FieldType::f32 || leaf.type == FieldType::f64) floats += leaf.scalars;
+        if (is_float(leaf.type)) floats += leaf.scalars;
     if (floats == 0) return "has no floats or doubles to mix: it can be shown only in steps";
     if (component.display.kind == Display::Kind::slerp && floats % 4 != 0)
         return "is shown with slerp(), which needs four floats for each rotation";
@@ -125,11 +116,15 @@ std::string tolerance_error(const SchemaComponent& component) {
 
 }  // namespace
 
-/// Computes what follows from the layout. Returns what is wrong with the codecs, or an empty text.
-std::string Schema::finish(SchemaType& type) const {
+/// Computes what follows from the layout.
+void Schema::finish(SchemaType& type, std::string_view kind) {
+    if (is_used_) {
+        fail(type.name, "is declared after a sender or receiver got the schema", kind);
+        stop(error_);
+    }
     const std::string error = type.layout.finish();
+    if (!error.empty()) fail(type.name, "has a codec that does not fit: " + error, kind);
     type.max_bits = max_component_bits(type.layout);
-    return error.empty() ? error : "has a codec that does not fit: " + error;
 }
 
 void Schema::fail(std::string_view name, std::string_view why, std::string_view kind) {
@@ -138,11 +133,7 @@ void Schema::fail(std::string_view name, std::string_view why, std::string_view 
 }
 
 void Schema::add(SchemaComponent component) {
-    if (is_used_) {
-        fail(component.name, "is declared after a sender or receiver got the schema");
-        stop(error_);
-    }
-    if (const std::string error = finish(component); !error.empty()) fail(component.name, error);
+    finish(component, kComponent);
     const bool has_parts = !component.layout.parts().empty();
     if (component.role == Role::predicted && (has_parts || component.layout.has_references()))
         fail(component.name,
@@ -191,11 +182,7 @@ void Schema::add_to_predict() {
 void Schema::add(StructKind kind, SchemaStruct added) {
     const std::string_view what = kind_name(kind);
     std::vector<SchemaStruct>& all = structs_[static_cast<std::size_t>(kind)];
-    if (is_used_) {
-        fail(added.name, "is declared after a sender or receiver got the schema", what);
-        stop(error_);
-    }
-    if (const std::string error = finish(added); !error.empty()) fail(added.name, error, what);
+    finish(added, what);
     for (const SchemaStruct& other : all) {
         if (other.type == added.type) {
             fail(added.name, "is of a type that is declared already, as '" + other.name + "'", what);
@@ -276,34 +263,39 @@ std::size_t Schema::find(const void* type) const {
                                       : static_cast<std::size_t>(found - components_.begin());
 }
 
+std::vector<Schema::Named> Schema::declared() const {
+    std::vector<Named> all;
+    const std::size_t required = required_count(), count = components_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const SchemaComponent& one = components_[(i + required) % count];
+        all.push_back({"component '" + one.name + "'", one.id, one, one.is_optional});
+    }
+    for (std::size_t kind = 0; kind < kStructKinds; ++kind)
+        for (const SchemaStruct& one : structs_[kind]) {
+            const std::string prefix = std::string(kind_name(static_cast<StructKind>(kind))) + " ";
+            all.push_back({prefix + "'" + one.name + "'", name_id(prefix + one.name), one, false});
+        }
+    return all;
+}
+
 std::uint64_t Schema::hash() const {
     Fnv64 hash;
-    for (const SchemaComponent& component : components_) {
-        if (component.is_optional) continue;
-        hash.mix(component.id);
-        hash.mix(component.signature);
+    for (const Named& one : declared()) {
+        if (one.is_optional) continue;
+        hash.mix(one.type.id);
+        hash.mix(one.type.signature);
     }
-    for_each_struct([&](StructKind, const SchemaStruct& one) {
-        hash.mix(one.id);
-        hash.mix(one.signature);
-    });
     if (is_authority_quantised_) hash.mix(kQuantisedAuthority);
     return hash.value();
 }
 
 std::vector<std::byte> Schema::summary() const {
-    const std::size_t required = required_count(), count = components_.size();
-    std::vector<std::byte> bytes{static_cast<std::byte>(count - required)};
-    for (std::size_t i = 0; i < std::min(count, kMaxSummaryEntries); ++i) {
-        const SchemaComponent& component = components_[(i + required) % count];
-        append_u32(bytes, component.id);
-        append_u32(bytes, component.signature);
+    std::vector<std::byte> bytes{static_cast<std::byte>(components_.size() - required_count())};
+    for (const Named& one : declared()) {
+        if (bytes.size() / kSummaryEntryBytes == kMaxSummaryEntries) break;
+        append_u32(bytes, one.id);
+        append_u32(bytes, one.type.signature);
     }
-    for_each_struct([&](StructKind kind, const SchemaStruct& one) {
-        if (bytes.size() / kSummaryEntryBytes == kMaxSummaryEntries) return;
-        append_u32(bytes, name_id(full_name(kind, one)));
-        append_u32(bytes, one.signature);
-    });
     return bytes;
 }
 
@@ -327,21 +319,11 @@ std::optional<ComponentNumbers> Schema::numbers_in(std::span<const std::byte> pe
 std::string Schema::difference(std::span<const std::byte> peer_summary) const {
     const std::optional<SummaryReader> peer = SummaryReader::open(peer_summary);
     if (!peer) return "the summary of the client's schema is malformed";
-    struct Known {
-        std::string name;
-        std::uint32_t id, signature;
-        bool is_optional, is_seen;
-    };
-    std::vector<Known> all;
-    for (const SchemaComponent& c : components_)
-        all.push_back({"component '" + c.name + "'", c.id, c.signature, c.is_optional, false});
-    for_each_struct([&](StructKind kind, const SchemaStruct& one) {
-        all.push_back({quoted(kind, one), name_id(full_name(kind, one)), one.signature, false, false});
-    });
+    std::vector<Named> all = declared();
     for (std::size_t i = 0; i < peer->count(); ++i) {
         const bool is_optional = i < peer->optional_count();
         const auto found =
-            std::find_if(all.begin(), all.end(), [&](const Known& known) { return known.id == peer->id(i); });
+            std::find_if(all.begin(), all.end(), [&](const Named& known) { return known.id == peer->id(i); });
         if (found == all.end() && is_optional) continue;
         if (found == all.end())
             return std::string(kUnknown) + hex_id(peer->id(i)) + " is unknown to the server";
@@ -349,25 +331,21 @@ std::string Schema::difference(std::span<const std::byte> peer_summary) const {
         if (found->is_optional && is_optional) continue;
         if (found->is_optional != is_optional)
             return found->name + " is optional only for the " + (is_optional ? "client" : "server");
-        if (found->signature != peer->signature(i)) return found->name + " differs";
+        if (found->type.signature != peer->signature(i)) return found->name + " differs";
     }
     const bool is_whole = peer->count() < kMaxSummaryEntries;
-    for (const Known& known : all)
+    for (const Named& known : all)
         if (is_whole && !known.is_seen && !known.is_optional) return known.name + " is unknown to the client";
     return {};
 }
 
 std::string Schema::explain(std::string_view text) const {
     std::string out(text);
-    const auto replace = [&](std::uint32_t id, const std::string& name) {
-        const std::string unknown = std::string(kUnknown) + hex_id(id);
-        if (const std::size_t at = out.find(unknown); at != out.npos) out.replace(at, unknown.size(), name);
-    };
-    for (const SchemaComponent& component : components_)
-        replace(component.id, "component '" + component.name + "'");
-    for_each_struct([&](StructKind kind, const SchemaStruct& one) {
-        replace(name_id(full_name(kind, one)), quoted(kind, one));
-    });
+    for (const Named& one : declared()) {
+        const std::string unknown = std::string(kUnknown) + hex_id(one.id);
+        if (const std::size_t at = out.find(unknown); at != out.npos)
+            out.replace(at, unknown.size(), one.name);
+    }
     return out;
 }
 

@@ -75,12 +75,6 @@ inline constexpr bool is_field_of = false;
 template <class Base, class T>
 inline constexpr bool is_field_of<Field<Base>, T> = std::same_as<Base, T> || std::derived_from<T, Base>;
 
-template <class Whole, class Part>
-std::size_t offset_in(const Whole& whole, const Part& part) {
-    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&part) -
-                                    reinterpret_cast<const std::byte*>(&whole));
-}
-
 template <class T, class Member>
 CodecRange range_of(Member T::*member, const FieldCodec& codec) {
     const T object{};
@@ -100,14 +94,19 @@ void append_ranges(std::vector<CodecRange>& ranges, const Field<Base>& field, st
     }
 }
 
-/// Returns the codecs of fields inside of a member; inside of each element if the member is an array.
-template <class T, class Member, class... Inner>
-Field<T> inner_fields(Member T::*member, const Inner&... inner) {
-    Field<T> out;
-    const std::size_t first = range_of(member, {}).offset;
-    for (std::size_t at = 0; at < sizeof(Member); at += sizeof(Innermost<Member>))
-        (append_ranges<Innermost<Member>>(out.ranges, inner, first + at), ...);
-    return out;
+/// A codec is for no field.
+template <class T>
+void append_ranges(std::vector<CodecRange>&, const FieldCodec&, std::size_t) {}
+
+/// Returns the codecs among the arguments as one.
+template <class... Given>
+FieldCodec codec_of(const Given&... given) {
+    FieldCodec codec;
+    const auto add = [&]<class One>(const One& one) {
+        if constexpr (std::same_as<One, FieldCodec>) codec = combined(codec, one);
+    };
+    (add(given), ...);
+    return codec;
 }
 
 /// Greatest size of a full record without its header: what one entity can hold. A payload of several packets
@@ -177,9 +176,25 @@ concept ComponentOption =
 /// `out` is neither `a` nor `b`.
 using MixValues = std::function<void(const void* a, const void* b, float t, void* out)>;
 
+/// What a component's options say, except its codecs. No part of the signature: it has no effect on the bytes
+/// of the state.
+struct ComponentTraits {
+    ViewClasses viewers = to_everyone();
+    Display display{};
+    MixValues mix{};  // only with Display::Kind::own
+    Role role = Role::server;
+    std::optional<double> tolerance{};  // see predicted(); empty: the default
+};
+/// What the options of a message or an action say, except its codecs.
+struct StructTraits {
+    bool has_state = false;  // see with_state(); part of the signature
+    bool is_independent = false;
+    double per_second = 60;
+};
+
 /// The options of one declaration.
 template <class T>
-struct Declared {
+struct Declared : ComponentTraits, StructTraits {
     template <class... Given>
     explicit Declared(const Given&... given) {
         (take(given), ...);
@@ -226,77 +241,42 @@ struct Declared {
 
     std::vector<CodecRange> ranges;
     FieldCodec all;  // the codec of all fields without a codec in `ranges`
-    ViewClasses viewers = to_everyone();
-    Display display;
-    MixValues mix;
-    bool has_two_displays = false;
-    Role role = Role::server;
-    std::optional<double> tolerance;
-    bool has_two_roles = false;
-    double per_second = 60;
-    bool is_independent = false, has_state = false;
+    bool has_two_displays = false, has_two_roles = false;
 };
 
-/// A field's codec applies to every scalar inside the field, except those for which `inner` has a codec.
-/// `inner` names fields of the struct in this field or, if the field is an array, of its elements:
-/// field(&Body::centre, field(&Vec::x, quantised(-1, 1, 0.1))).
-template <std::default_initializable T, Object Member, FieldOf<Innermost<Member>>... Inner>
-Field<T> field(Member T::*member, FieldCodec codec, const Inner&... inner) {
-    Field<T> out = inner_fields(member, inner...);
-    out.ranges.push_back(range_of(member, codec));
+/// A field's codec applies to every scalar inside the field, except those for which `given` has a codec. May
+/// be one max_length() and one codec for numbers. `given` also names fields of the struct in this field or,
+/// if the field is an array, of its elements: field(&Body::centre, field(&Vec::x, quantised(-1, 1, 0.1))).
+template <std::default_initializable T, Object Member, CodecOption<Innermost<Member>>... Given>
+requires(sizeof...(Given) > 0) Field<T> field(Member T::*member, const Given&... given) {
+    using One = Innermost<Member>;
+    Field<T> out;
+    const CodecRange range = range_of(member, codec_of(given...));
+    for (std::size_t at = 0; at < sizeof(Member); at += sizeof(One))
+        (append_ranges<One>(out.ranges, given, range.offset + at), ...);
+    if ((std::same_as<Given, FieldCodec> || ...)) out.ranges.push_back(range);
     return out;
-}
-template <std::default_initializable T, Object Member, FieldOf<Innermost<Member>>... Inner>
-requires(sizeof...(Inner) > 0) Field<T> field(Member T::*member, const Inner&... inner) {
-    return inner_fields(member, inner...);
-}
-/// As field() above, but with both max_length() and a codec for numbers, in any order. element() and inner()
-/// take two codecs, too.
-template <std::default_initializable T, Object Member, FieldOf<Innermost<Member>>... Inner>
-Field<T> field(Member T::*member, FieldCodec one, FieldCodec other, const Inner&... inner) {
-    return field(member, combined(one, other), inner...);
 }
 
 /// Codecs for the fields of a vector's elements, of the value in an optional, or of a map's entries, which
-/// are pairs (`first` is the key). `codec` applies to the other fields of the elements, and may be
-/// max_length(): element(&Bag::items, max_length(40), field(&Item::kind, bounded(0, 500))). max_length() is
-/// not for strings, vectors and maps inside the elements.
-template <std::default_initializable T, Object Member, FieldOf<ElementOf<Member>>... Inner>
-Field<T> element(Member T::*member, FieldCodec codec, const Inner&... inner) {
-    Field<T> out{{range_of(member, codec)}};
-    (append_ranges<ElementOf<Member>>(out.ranges[0].elements, inner, 0), ...);
+/// are pairs (`first` is the key). A codec applies to the other fields of the elements; max_length() to the
+/// member itself: element(&Bag::items, max_length(40), field(&Item::kind, bounded(0, 500))). It is not for
+/// strings, vectors and maps inside the elements.
+template <std::default_initializable T, Object Member, CodecOption<ElementOf<Member>>... Given>
+requires(sizeof...(Given) > 0) Field<T> element(Member T::*member, const Given&... given) {
+    Field<T> out{{range_of(member, codec_of(given...))}};
+    (append_ranges<ElementOf<Member>>(out.ranges[0].elements, given, 0), ...);
     return out;
-}
-template <std::default_initializable T, Object Member, FieldOf<ElementOf<Member>>... Inner>
-requires(sizeof...(Inner) > 0) Field<T> element(Member T::*member, const Inner&... inner) {
-    return element(member, FieldCodec{}, inner...);
-}
-template <std::default_initializable T, Object Member, FieldOf<ElementOf<Member>>... Inner>
-Field<T> element(Member T::*member, FieldCodec one, FieldCodec other, const Inner&... inner) {
-    return element(member, combined(one, other), inner...);
 }
 
-/// Codecs for elements of type T, which is itself a string, vector, optional or map. `codec` may be
-/// max_length(): the greatest length of one T. `fields` have the codecs for the fields of the elements of T:
-/// element(&Grid::rows, max_length(8),
-///         inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
-template <class T>
-requires is_sequence<T> Field<T> inner(FieldCodec codec) {
-    return {{{0, sizeof(T), ecs::all::type_name<T>(), codec, {}}}};
-}
-template <class T, FieldOf<ElementOf<T>>... Inner>
-requires(sizeof...(Inner) > 0) Field<T> inner(FieldCodec codec, const Inner&... fields) {
-    Field<T> out = inner<T>(codec);
-    (append_ranges<ElementOf<T>>(out.ranges[0].elements, fields, 0), ...);
+/// Codecs for elements of type T, which is itself a string, vector, optional or map, as element() has them
+/// for a member: element(&Grid::rows, max_length(8),
+///                   inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
+template <class T, CodecOption<typename T::value_type>... Given>
+requires(is_sequence<T> && sizeof...(Given) > 0) Field<T> inner(const Given&... given) {
+    Field<T> out{{{0, sizeof(T), ecs::all::type_name<T>(), codec_of(given...), {}}}};
+    (append_ranges<typename T::value_type>(out.ranges[0].elements, given, 0), ...);
     return out;
-}
-template <class T, FieldOf<ElementOf<T>>... Inner>
-requires(sizeof...(Inner) > 0) Field<T> inner(const Inner&... fields) {
-    return inner<T>(FieldCodec{}, fields...);
-}
-template <class T, class... Inner>
-Field<T> inner(FieldCodec one, FieldCodec other, const Inner&... fields) {
-    return inner<T>(combined(one, other), fields...);
 }
 
 /// A C++ type that the schema names.
@@ -304,7 +284,7 @@ struct SchemaType {
     std::string name;
     std::uint32_t id = 0;               // name_id(name)
     std::uint32_t signature = 0;        // hash of the layout; equal if both sides encode the type alike
-    ComponentLayout layout;             // empty for a tag, and for a struct without fields
+    ComponentLayout layout{};           // empty for a tag, and for a struct without fields
     std::uint32_t max_bits = 0;         // greatest number of bits that a value takes without a baseline
     std::uint32_t size = 0, align = 1;  // size and alignment of the C++ type, in bytes
     const void* type = nullptr;         // identifies the C++ type in this program
@@ -313,20 +293,14 @@ struct SchemaType {
 };
 
 /// One component or tag of the schema.
-struct SchemaComponent : SchemaType {
+struct SchemaComponent : SchemaType, ComponentTraits {
     bool is_tag = false;  // only its presence replicates
     bool is_optional = false;
-    PairOps pairs;  // only for a relation, whose value is a vector of PairRow
+    PairOps pairs{};  // only for a relation, whose value is a vector of PairRow
     // For a singleton: finds its entity in a world, and makes another entity the singleton's entity. Null for
     // other components.
     ecs::Entity (*singleton)(const ecs::World& world) = nullptr;
     void (*adopt)(ecs::World& world, ecs::Entity entity) = nullptr;
-    // Not part of the signature, because they have no effect on the bytes of the state:
-    ViewClasses viewers = to_everyone();
-    Display display;
-    MixValues mix;  // only with Display::Kind::own
-    Role role = Role::server;
-    std::optional<double> tolerance;                        // see predicted(); empty: the default
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
 };
 
@@ -350,12 +324,8 @@ struct ActionOps {
 };
 
 /// A message, input or action of the schema.
-struct SchemaStruct : SchemaType {
-    bool has_state = false;  // see with_state()
-    // Used only for an action; not part of the signature:
-    ActionOps ops;
-    double per_second = 60;
-    bool is_independent = false;
+struct SchemaStruct : SchemaType, StructTraits {
+    ActionOps ops;  // only of an action
 };
 
 class Schema {
@@ -482,10 +452,12 @@ public:
 
 private:
     template <class T>
-    void describe(SchemaType& out, std::string_view kind, std::string_view name, Declared<T> options,
-                  std::size_t max_nesting = kMaxNesting);
+    static SchemaComponent make_component(std::string_view name, const ComponentTraits& traits);
     template <class T>
-    SchemaComponent describe_component(std::string_view name, const Declared<T>& options);
+    static void set_value_type(SchemaType& out);
+    template <class T>
+    void describe(SchemaType& out, std::string_view kind, Declared<T>& options,
+                  std::size_t max_nesting = kMaxNesting);
     template <class T, class... Options>
     void add_struct(StructKind kind, std::string_view name, const ActionOps& ops, const Options&... options);
     void add(SchemaComponent component);
@@ -493,15 +465,18 @@ private:
     void add_to_predict();
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
-    /// Calls fn(StructKind, const SchemaStruct&) for each message, input and action.
-    template <class Fn>
-    void for_each_struct(Fn&& fn) const {
-        for (std::size_t kind = 0; kind < kStructKinds; ++kind)
-            for (const SchemaStruct& one : structs_[kind]) fn(static_cast<StructKind>(kind), one);
-    }
+    /// A component, message, input or action, as summaries and errors name it.
+    struct Named {
+        std::string name;  // with its kind
+        std::uint32_t id;  // in a summary
+        const SchemaType& type;
+        bool is_optional, is_seen = false;
+    };
+    /// All of them, in the order of summary().
+    std::vector<Named> declared() const;
     [[noreturn]] static void stop_missing(StructKind kind, std::string_view type_name);
     ComponentIndex require_owned(std::size_t index, std::string_view type_name) const;
-    std::string finish(SchemaType& type) const;
+    void finish(SchemaType& type, std::string_view kind);
     void insert(SchemaComponent component);
     void make_optional(const void* type, std::string_view type_name);
     std::size_t required_count() const;
@@ -522,46 +497,43 @@ private:
 };
 
 template <class T>
-void Schema::describe(SchemaType& out, std::string_view kind, std::string_view name, Declared<T> options,
-                      std::size_t max_nesting) {
-    out.name = name;
-    out.id = name_id(name);
+SchemaComponent Schema::make_component(std::string_view name, const ComponentTraits& traits) {
+    SchemaComponent out{{std::string(name), name_id(name)}, traits};
+    out.type = &type_address<T>;
+    out.bind = [](ecs::World& world) { return world.component<T>(); };
+    return out;
+}
+
+template <class T>
+void Schema::set_value_type(SchemaType& out) {
     out.size = sizeof(T);
     out.align = alignof(T);
-    out.type = &type_address<T>;
     out.construct = [](void* at) { ::new (at) T{}; };
     out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
+}
+
+template <class T>
+void Schema::describe(SchemaType& out, std::string_view kind, Declared<T>& options, std::size_t max_nesting) {
+    set_value_type<T>(out);
     if (has_ambiguous_codec(options.ranges, options.all)) {
-        fail(name, "has two codecs for the same fields", kind);
+        fail(out.name, "has two codecs for the same fields", kind);
         return;
     }
     if constexpr (!std::is_empty_v<T>) {
         T object{};
         LayoutSink sink(options.ranges, options.all, max_nesting);
         if (!walk(object, reinterpret_cast<const std::byte*>(&object), sink))
-            fail(name, sink.trail().problem(), kind);
+            fail(out.name, sink.problem(), kind);
         for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);
         for (Part& part : sink.parts) out.layout.add_part(std::move(part));
     }
-    if (const std::string problem = unused_codec(options.ranges); !problem.empty()) fail(name, problem, kind);
-}
-
-template <class T>
-SchemaComponent Schema::describe_component(std::string_view name, const Declared<T>& options) {
-    SchemaComponent out;
-    describe(out, kComponent, name, options);
-    out.bind = [](ecs::World& world) { return world.component<T>(); };
-    out.viewers = options.viewers;
-    out.display = options.display;
-    out.mix = options.mix;
-    out.role = options.role;
-    out.tolerance = options.tolerance;
-    return out;
+    if (const std::string problem = unused_codec(options.ranges); !problem.empty())
+        fail(out.name, problem, kind);
 }
 
 template <std::default_initializable T, ComponentOption<T>... Options>
 void Schema::component(std::string_view name, const Options&... options) {
-    const Declared<T> all(options...);
+    Declared<T> all(options...);
     if (all.has_two_roles) fail(name, "has two roles: it can be predicted() or from_owner(), not both");
     if (all.has_two_displays) fail(name, "is shown in two ways, of which shown_by() is one");
     if constexpr (ecs::all::Relation<T>) {
@@ -570,7 +542,9 @@ void Schema::component(std::string_view name, const Options&... options) {
         if (!all.fits_tag()) fail(name, "is empty: of the options it takes only view classes");
         tag<T>(name, all.viewers);
     } else {
-        add(describe_component(name, all));
+        SchemaComponent out = make_component<T>(name, all);
+        describe(out, kComponent, all);
+        add(std::move(out));
         if (all.display.kind != Display::Kind::step) add_teleports();
         if (all.role == Role::predicted) add_to_predict();
     }
@@ -588,14 +562,10 @@ void Schema::pair(std::string_view name, const Options&... options) {
     Declared<Rows> rows;
     rows.ranges.push_back({0, sizeof(Rows), ecs::all::type_name<Rows>(), targets, {}});
     append_ranges<R>(rows.ranges[0].elements, Field<R>{of_relation.ranges}, ops.value_offset);
-    SchemaComponent out;
-    describe(out, kComponent, name, rows, 1);
-    out.type = &type_address<R>;
-    out.bind = [](ecs::World& world) { return world.component<R>(); };
-    out.viewers = of_relation.viewers;
-    out.display = of_relation.display;  // an error, see add()
+    SchemaComponent out = make_component<R>(name, of_relation);
+    describe(out, kComponent, rows, 1);
     out.pairs = ops;
-    if (of_relation.role != Role::server) fail(name, "is a relation: only the server can decide it");
+    if (out.role != Role::server) fail(name, "is a relation: only the server can decide it");
     add(std::move(out));
 }
 
@@ -615,13 +585,10 @@ void Schema::singleton(std::string_view name, const Options&... options) {
 template <class T, class... Options>
 void Schema::add_struct(StructKind kind, std::string_view name, const ActionOps& ops,
                         const Options&... options) {
-    const Declared<T> all(options...);
-    SchemaStruct out;
-    describe(out, kind_name(kind), name, all);
-    out.ops = ops;
-    out.per_second = all.per_second;
-    out.is_independent = all.is_independent;
-    out.has_state = all.has_state;
+    Declared<T> all(options...);
+    SchemaStruct out{{std::string(name), name_id(name)}, all, ops};
+    out.type = &type_address<T>;
+    describe(out, kind_name(kind), all);
     add(kind, std::move(out));
 }
 
@@ -639,17 +606,9 @@ void Schema::input(std::string_view name, const Options&... options) {
         implies_mine_ = true;
     }
     if (find<T>() == kMaxComponents) {
-        SchemaComponent component;
-        component.name = name;
-        component.id = name_id(name);
+        SchemaComponent component = make_component<T>(name, {to_owner()});
+        set_value_type<T>(component);
         component.is_tag = true;
-        component.viewers = to_owner();
-        component.type = &type_address<T>;
-        component.size = sizeof(T);
-        component.align = alignof(T);
-        component.construct = [](void* at) { ::new (at) T{}; };
-        component.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
-        component.bind = [](ecs::World& world) { return world.component<T>(); };
         add(std::move(component));
     }
     add_struct<T>(StructKind::input, name, {}, options...);
@@ -657,13 +616,8 @@ void Schema::input(std::string_view name, const Options&... options) {
 
 template <ecs::all::Tag T>
 void Schema::tag(std::string_view name, ViewClasses viewers) {
-    SchemaComponent out;
-    out.viewers = viewers;
-    out.name = name;
-    out.id = name_id(name);
+    SchemaComponent out = make_component<T>(name, {viewers});
     out.is_tag = true;
-    out.type = &type_address<T>;
-    out.bind = [](ecs::World& world) { return world.component<T>(); };
     add(std::move(out));
 }
 

@@ -18,15 +18,6 @@ bool continues_leaf(std::vector<Leaf>& leaves, const Leaf& scalar) {
     return true;
 }
 
-/// Appends a leaf. If its codec does not fit, adds the reason to the trail and returns false.
-bool add_leaf(std::vector<Leaf>& leaves, const ScalarType& type, std::size_t offset, const FieldCodec& codec,
-              Trail& trail) {
-    Leaf leaf{type.type, type.is_enum, static_cast<std::uint32_t>(offset), codec};
-    if (const std::string why = misfit_of(leaf); !why.empty()) return trail.refuse_codec(type.name, why);
-    if (!continues_leaf(leaves, leaf)) leaves.push_back(leaf);
-    return true;
-}
-
 /// Returns the first range that contains the byte at `offset`; null if there is none.
 CodecRange* find_range(std::vector<CodecRange>& ranges, std::size_t offset) {
     for (CodecRange& range : ranges) {
@@ -61,7 +52,7 @@ bool has_ambiguous_codec(const std::vector<CodecRange>& ranges, const FieldCodec
            });
 }
 
-std::string Trail::place() const {
+std::string LayoutSink::place() const {
     std::string text;
     for (const Step& step : steps_) {
         text.append(text.empty() ? " (field " : ", field ").append(std::to_string(step.field));
@@ -70,60 +61,49 @@ std::string Trail::place() const {
     return text.empty() ? text : text + ")";
 }
 
-bool Trail::refuse(std::string_view type, std::string_view why) {
+bool LayoutSink::refuse(std::string_view type, std::string_view why) {
     problem_.assign(steps_.empty() ? "is of type " : "has a field of type ").append(type);
     problem_.append(", which cannot replicate: ").append(why).append(place());
     return false;
 }
 
-bool Trail::refuse_codec(std::string_view type, std::string_view why) {
-    problem_.assign("has a codec that does not fit type ").append(type);
-    problem_.append(": ").append(why).append(place());
-    return false;
-}
-
-bool LayoutSink::scalar(const ScalarType& type, std::size_t offset) {
-    const bool is_float = type.type == FieldType::f32 || type.type == FieldType::f64;
-    if (keys_ != 0 && (is_float || type.type == FieldType::entity))
-        return trail_.refuse(type.name, "the key of a map can hold neither floats nor entities");
+bool LayoutSink::scalar(std::string_view type, FieldType kind, bool is_enum, std::size_t offset) {
+    if (keys_ != 0 && (is_float(kind) || kind == FieldType::entity))
+        return refuse(type, "the key of a map can hold neither floats nor entities");
     const Row& row = rows_.back();
     const CodecRange* const range = find_range(*row.ranges, offset);
+    const Leaf leaf{kind, is_enum, static_cast<std::uint32_t>(offset), range ? range->codec : row.codec};
+    if (const std::string why = misfit_of(leaf); !why.empty()) {
+        problem_.assign("has a codec that does not fit type ").append(type);
+        problem_.append(": ").append(why).append(place());
+        return false;
+    }
     std::vector<Leaf>& to = row.part == Part::kNone ? leaves : parts[row.part].leaves;
-    return add_leaf(to, type, offset, range ? range->codec : row.codec, trail_);
+    if (!continues_leaf(to, leaf)) to.push_back(leaf);
+    return true;
 }
 
 bool LayoutSink::press(std::size_t offset) {
     if (rows_.back().part != Part::kNone)
-        return trail_.refuse(ecs::all::type_name<Press>(), "it is in a string, vector, optional or map");
+        return refuse(ecs::all::type_name<Press>(), "it is in a string, vector, optional or map");
     Leaf leaf{FieldType::u8, false, static_cast<std::uint32_t>(offset), bounded(0, Press::kMost)};
     leaf.is_press = true;
     leaves.push_back(leaf);
     return true;
 }
 
-bool LayoutSink::enter(const SequenceType& type, std::size_t offset) {
-    if (rows_.size() > max_nesting_)
-        return trail_.refuse(type.name, max_nesting_ == kMaxNesting ? kTooDeep : kInPair);
+bool LayoutSink::enter(std::string_view type, bool is_string, Part part) {
+    if (rows_.size() > max_nesting_) return refuse(type, max_nesting_ == kMaxNesting ? kTooDeep : kInPair);
     const Row& row = rows_.back();
-    CodecRange* const range = find_range(*row.ranges, offset);
+    CodecRange* const range = find_range(*row.ranges, part.offset);
     FieldCodec codec = range ? range->codec : row.codec;
-    Part part;
-    part.offset = static_cast<std::uint32_t>(offset);
     part.parent = row.part;
-    part.stride = static_cast<std::uint32_t>(type.stride);
-    part.value_offset = type.value_offset;
-    part.ops = type.ops;
-    part.max_length = 1;
     // misfit_of() refuses max_length() for the element of an optional.
-    if (type.kind != SequenceKind::optional) {
-        const std::uint32_t usual = type.kind == SequenceKind::string ? kDefaultMaxString : kDefaultMaxVector;
-        part.max_length = codec.max_length != 0 ? codec.max_length : usual;
-        codec.max_length = 0;
-    }
+    if (part.max_length != 1)
+        if (const std::uint32_t length = std::exchange(codec.max_length, 0)) part.max_length = length;
     // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the
     // game declares a bounded() for the string, its bytes are clamped. misfit_of() refuses quantised().
-    if (type.kind == SequenceKind::string && codec.kind == FieldCodec::Kind::automatic)
-        codec = bounded(0, 255);
+    if (is_string && codec.kind == FieldCodec::Kind::automatic) codec = bounded(0, 255);
     rows_.push_back(
         {static_cast<std::uint32_t>(parts.size()), range ? &range->elements : &no_ranges_, codec});
     parts.push_back(std::move(part));

@@ -100,41 +100,8 @@ constexpr FieldType field_type() {
     }
 }
 
-enum class SequenceKind : std::uint8_t { string, vector, optional, map };
-
-template <class T>
-inline constexpr SequenceKind sequence_kind = is_string<T>     ? SequenceKind::string
-                                              : is_optional<T> ? SequenceKind::optional
-                                              : is_map<T>      ? SequenceKind::map
-                                                               : SequenceKind::vector;
-
 template <class T>
 inline constexpr bool is_sequence = is_string<T> || is_vector<T> || is_optional<T> || is_map<T>;
-
-template <class T>
-SequenceOps sequence_ops() {
-    return {[](const void* s) { return static_cast<const T*>(s)->size(); },
-            [](const void* s) -> const void* { return static_cast<const T*>(s)->data(); },
-            [](void* s, std::size_t count) -> void* {
-                static_cast<T*>(s)->resize(count);
-                return static_cast<T*>(s)->data();
-            }};
-}
-/// An optional is a sequence of at most one element.
-template <class T>
-requires is_optional<T> SequenceOps sequence_ops() {
-    return {[](const void* s) { return static_cast<std::size_t>(static_cast<const T*>(s)->has_value()); },
-            [](const void* s) -> const void* {
-                const T& optional = *static_cast<const T*>(s);
-                return optional ? &*optional : nullptr;
-            },
-            [](void* s, std::size_t count) -> void* {
-                T& optional = *static_cast<T*>(s);
-                if (count == 0) optional.reset();
-                if (count != 0 && !optional) optional.emplace();
-                return optional ? &*optional : nullptr;
-            }};
-}
 
 /// A map with entries that can be created and, if it is unordered, sorted.
 template <class T>
@@ -144,34 +111,35 @@ concept UsableMap = is_map<T> && std::is_default_constructible_v<typename T::val
         { key < key } -> std::convertible_to<bool>;
     });
 
-template <UsableMap T>
-void read_entries(const void* from, std::size_t count, PointerStack& stack, EntryReader& reader) {
-    const T& map = *static_cast<const T*>(from);
-    if constexpr (is_ordered_map<T>) {
-        for (auto entry = map.begin(); count > 0; ++entry, --count) reader.read(&*entry);
+template <class T>
+void read_elements(const void* from, std::size_t count, PointerStack& out) {
+    const T& sequence = *static_cast<const T*>(from);
+    if constexpr (is_optional<T>) {
+        if (count != 0) out.push_back(&*sequence);
+    } else if constexpr (is_map<T>) {
+        const auto first = static_cast<std::ptrdiff_t>(out.size());
+        for (const auto& entry : sequence) out.push_back(&entry);
+        if constexpr (!is_ordered_map<T>)
+            std::sort(out.begin() + first, out.end(), [](const void* a, const void* b) {
+                using Entry = typename T::value_type;
+                return static_cast<const Entry*>(a)->first < static_cast<const Entry*>(b)->first;
+            });
+        out.resize(static_cast<std::size_t>(first) + count);
     } else {
-        // The reader also pushes to the stack, so the stack's memory can move.
-        const std::size_t first = stack.size();
-        for (const auto& entry : map) stack.push_back(&entry);
-        std::sort(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end(),
-                  [](const void* a, const void* b) {
-                      using Entry = typename T::value_type;
-                      return static_cast<const Entry*>(a)->first < static_cast<const Entry*>(b)->first;
-                  });
-        for (std::size_t i = 0; i < count; ++i) reader.read(stack[first + i]);
-        stack.resize(first);
+        for (std::size_t i = 0; i < count; ++i) out.push_back(sequence.data() + i);
     }
 }
 
 template <UsableMap T>
-void write_entries(void* to, std::size_t count, PointerStack& stack, EntryWriter& writer) {
+void write_entries(void* to, std::size_t count, PointerStack& stack,
+                   const std::function<void(void* at, bool is_key)>& restore) {
     T& map = *static_cast<T*>(to);
     const std::size_t first = stack.size();
     typename T::key_type key{};
     for (std::size_t i = 0; i < count; ++i) {
-        writer.write_key(&key);
+        restore(&key, true);
         auto& entry = *map.try_emplace(key).first;
-        writer.write_value(&entry);
+        restore(&entry, false);
         stack.push_back(&entry);
     }
     const auto written = stack.begin() + static_cast<std::ptrdiff_t>(first);
@@ -182,11 +150,33 @@ void write_entries(void* to, std::size_t count, PointerStack& stack, EntryWriter
     stack.resize(first);
 }
 
-template <UsableMap T>
+/// An optional is a sequence of at most one element.
+template <class T>
+void* resize_sequence(void* to, std::size_t count) {
+    T& sequence = *static_cast<T*>(to);
+    if constexpr (is_optional<T>) {
+        if (count == 0) sequence.reset();
+        if (count != 0 && !sequence) sequence.emplace();
+        return sequence ? &*sequence : nullptr;
+    } else {
+        sequence.resize(count);
+        return sequence.data();
+    }
+}
+
+template <class T>
 SequenceOps sequence_ops() {
-    return {.size = [](const void* s) { return static_cast<const T*>(s)->size(); },
-            .read = read_entries<T>,
-            .write = write_entries<T>};
+    const auto size = [](const void* s) -> std::size_t {
+        if constexpr (is_optional<T>)
+            return static_cast<const T*>(s)->has_value();
+        else
+            return static_cast<const T*>(s)->size();
+    };
+    if constexpr (is_map<T>) {
+        return {size, read_elements<T>, nullptr, write_entries<T>};
+    } else {
+        return {size, read_elements<T>, resize_sequence<T>, nullptr};
+    }
 }
 
 /// Why a field of type T that is no scalar, array or small aggregate, and no usable string, vector, optional
@@ -212,38 +202,62 @@ constexpr std::string_view why_not() {
     }
 }
 
-/// What the leaf of a scalar needs to know of its C++ type.
-struct ScalarType {
-    FieldType type;
-    bool is_enum;
-    std::string_view name;
+/// The codec of a field, and which bytes of the component or element the field occupies.
+struct CodecRange {
+    std::size_t offset, size;
+    std::string_view type;
+    FieldCodec codec;
+    std::vector<CodecRange> elements;  // codecs of the fields of the elements
+    bool used = false;
 };
 
-/// What the part of a string, vector, optional or map needs to know of its C++ type.
-struct SequenceType {
-    SequenceKind kind;
-    std::string_view name;
-    SequenceOps ops;
-    std::size_t stride;
-    std::uint32_t value_offset = 0;  // only for a map
-};
+/// Describes a codec that was not used for any scalar, as the rest of a sentence that begins with the
+/// component's name. Returns an empty text if all were used.
+std::string unused_codec(const std::vector<CodecRange>& ranges);
 
-/// Which field a walk has reached, and the first mistake that it found.
-class Trail {
+/// Returns whether a codec is Kind::ambiguous. `rest`: the codec of the fields without one in `ranges`.
+bool has_ambiguous_codec(const std::vector<CodecRange>& ranges, const FieldCodec& rest);
+
+/// Collects the leaves and parts of a component, with their codecs. Knows which field the walk has reached.
+class LayoutSink {
 public:
-    void enter(std::string_view type) { steps_.push_back({type, 0}); }
+    /// `codec`: the codec of fields without one in `ranges`. Refuses sequences inside one another deeper than
+    /// `max_nesting`.
+    LayoutSink(std::vector<CodecRange>& ranges, const FieldCodec& codec,
+               std::size_t max_nesting = kMaxNesting)
+        : max_nesting_(max_nesting), rows_{{Part::kNone, &ranges, codec}} {}
+
+    /// The fields that follow, until leave_struct(), are of a struct of this type.
+    void enter_struct(std::string_view type) { steps_.push_back({type, 0}); }
     void next_field() { steps_.back().field += 1; }
-    void leave() { steps_.pop_back(); }
+    void leave_struct() { steps_.pop_back(); }
 
-    /// Notes that the present field, which has this type, cannot replicate. Returns false.
+    /// Return false if the field cannot replicate. `type`: the name of its C++ type.
+    bool scalar(std::string_view type, FieldType kind, bool is_enum, std::size_t offset);
+    bool press(std::size_t offset);
+    /// The scalars and sequences that follow, until leave(), are in the elements of `part`. Its max_length is
+    /// the default, or 1 for an optional.
+    bool enter(std::string_view type, bool is_string, Part part);
+    void leave() { rows_.pop_back(); }
+    /// The scalars and sequences that follow, until leave_key(), are in the key of a map's entry.
+    void enter_key() { ++keys_; }
+    void leave_key() { --keys_; }
+
+    /// Notes that the field, which has this type, cannot replicate. Returns false.
     bool refuse(std::string_view type, std::string_view why);
-    /// Notes that the codec of the present field, which has this type, does not fit. Returns false.
-    bool refuse_codec(std::string_view type, std::string_view why);
-
     /// The mistake, as the rest of a sentence that begins with the component's name; empty: none.
     const std::string& problem() const { return problem_; }
 
+    std::vector<Leaf> leaves;
+    std::vector<Part> parts;
+
 private:
+    /// A component or element whose fields are visited.
+    struct Row {
+        std::uint32_t part;  // index; kNone: the component
+        std::vector<CodecRange>* ranges;
+        FieldCodec codec;  // codec of the fields without a range
+    };
     struct Step {
         std::string_view type;
         unsigned field;  // the first one has number 1
@@ -251,8 +265,12 @@ private:
 
     std::string place() const;
 
-    std::vector<Step> steps_;
+    const std::size_t max_nesting_;
+    std::vector<Step> steps_;  // the structs around the field
     std::string problem_;
+    std::vector<Row> rows_;
+    std::vector<CodecRange> no_ranges_;
+    unsigned keys_ = 0;  // number of keys around the field
 };
 
 /// Returns whether `part` lies inside of `whole`.
@@ -263,18 +281,17 @@ bool contains(const Whole& whole, const Part& part) {
     return offset <= sizeof(Whole) && sizeof(Part) <= sizeof(Whole) - offset;
 }
 
-template <class T, class Sink>
-bool walk(const T& object, const std::byte* base, Sink& sink);
+template <class T>
+bool walk(const T& object, const std::byte* base, LayoutSink& sink);
 
 /// Visits a field or part of `object`. `why_outside`: the error text for a field that lies outside of it.
-template <class T, class Field, class Sink>
+template <class T, class Field>
 bool walk_field(const T& object, const Field& field, std::string_view why_outside, const std::byte* base,
-                Sink& sink) {
-    sink.trail().next_field();
-    if (!contains(object, field)) return sink.trail().refuse(ecs::all::type_name<Field>(), why_outside);
+                LayoutSink& sink) {
+    sink.next_field();
+    if (!contains(object, field)) return sink.refuse(ecs::all::type_name<Field>(), why_outside);
     if constexpr (std::same_as<Field, T>) {
-        return sink.trail().refuse(ecs::all::type_name<T>(),
-                                   "Replicate names the object as a part of itself");
+        return sink.refuse(ecs::all::type_name<T>(), "Replicate names the object as a part of itself");
     } else {
         return walk(field, base, sink);
     }
@@ -282,8 +299,8 @@ bool walk_field(const T& object, const Field& field, std::string_view why_outsid
 
 /// Visits the parts that Replicate names. The object is passed to Replicate as not const, because
 /// Replicate::fields() may have a parameter that is not const.
-template <class T, class Sink>
-bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
+template <class T>
+bool walk_parts(const T& object, const std::byte* base, LayoutSink& sink) {
     const auto walk_each = [&](const auto&... parts) {
         [[maybe_unused]] constexpr std::string_view kOutside =
             "Replicate has to name members of the object, with std::tie";
@@ -295,50 +312,42 @@ bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
     static_assert(kFits,
                   "Replicate<T> must have: static auto fields(auto& v) { return std::tie(v.a, v.b); }");
     if constexpr (kFits) {
-        sink.trail().enter(ecs::all::type_name<T>());
+        sink.enter_struct(ecs::all::type_name<T>());
         const bool ok = std::apply(walk_each, Replicate<T>::fields(const_cast<T&>(object)));
-        sink.trail().leave();
+        sink.leave_struct();
         return ok;
     } else {
         return false;
     }
 }
 
-template <Aggregate T, class Sink>
-bool walk_aggregate(const T& object, const std::byte* base, Sink& sink) {
+template <Aggregate T>
+bool walk_aggregate(const T& object, const std::byte* base, LayoutSink& sink) {
     bool ok = true;
-    sink.trail().enter(ecs::all::type_name<T>());
+    sink.enter_struct(ecs::all::type_name<T>());
     for_each_field(object, [&](const auto& field) {
         // The structured binding of a bit-field is a temporary copy outside of the object.
         ok = ok && walk_field(object, field, "a bit-field has no address", base, sink);
     });
-    sink.trail().leave();
+    sink.leave_struct();
     return ok;
 }
 
-/// Returns the offset of the value in an entry of a map.
-template <class Entry>
-std::uint32_t offset_in_entry(const Entry& entry) {
-    assert(static_cast<const void*>(&entry) == &entry.first);  // a key is restored outside of its entry
-    return static_cast<std::uint32_t>(reinterpret_cast<const std::byte*>(&entry.second) -
-                                      reinterpret_cast<const std::byte*>(&entry));
-}
-
 /// Visits an element of the sequence T.
-template <class T, class Element, class Sink>
-bool walk_element(const Element& element, Sink& sink) {
+template <class T, class Element>
+bool walk_element(const Element& element, LayoutSink& sink) {
     const auto* const base = reinterpret_cast<const std::byte*>(&element);
     if constexpr (is_string<T>) {
-        return sink.scalar({FieldType::u8, true, ecs::all::type_name<T>()}, 0);
+        return sink.scalar(ecs::all::type_name<T>(), FieldType::u8, true, 0);
     } else if constexpr (is_map<T>) {
-        sink.trail().enter(ecs::all::type_name<Element>());
-        sink.trail().next_field();
+        sink.enter_struct(ecs::all::type_name<Element>());
+        sink.next_field();
         sink.enter_key();
         bool ok = walk(element.first, base, sink);
         sink.leave_key();
-        sink.trail().next_field();
+        sink.next_field();
         ok = ok && walk(element.second, base, sink);
-        sink.trail().leave();
+        sink.leave_struct();
         return ok;
     } else {
         return walk(element, base, sink);
@@ -346,34 +355,40 @@ bool walk_element(const Element& element, Sink& sink) {
 }
 
 /// Visits an object of the component: passes each scalar and sequence to `sink`, with its offset from
-/// `base`. If a field cannot replicate, adds the reason to the sink's trail and returns false. The object
-/// must not be const.
-template <class T, class Sink>
-bool walk(const T& object, const std::byte* base, Sink& sink) {
+/// `base`. Returns false if a field cannot replicate. The object must not be const.
+template <class T>
+bool walk(const T& object, const std::byte* base, LayoutSink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
     if constexpr (std::same_as<T, Press>) {
         return sink.press(offset);
     } else if constexpr (Customised<T>) {
         return walk_parts(object, base, sink);
     } else if constexpr (is_scalar<T>) {
-        return sink.scalar({field_type<T>(), std::is_enum_v<T>, ecs::all::type_name<T>()}, offset);
+        return sink.scalar(ecs::all::type_name<T>(), field_type<T>(), std::is_enum_v<T>, offset);
     } else if constexpr (is_duration<T>) {
         // A duration holds nothing but its count, which it gives no reference to.
         static_assert(sizeof(T) == sizeof(typename T::rep));
         if constexpr (!is_scalar<typename T::rep>) {
-            return sink.trail().refuse(ecs::all::type_name<T>(), "its count is no number");
+            return sink.refuse(ecs::all::type_name<T>(), "its count is no number");
         } else {
-            return sink.scalar({field_type<typename T::rep>(), false, ecs::all::type_name<T>()}, offset);
+            return sink.scalar(ecs::all::type_name<T>(), field_type<typename T::rep>(), false, offset);
         }
     } else if constexpr (is_sequence<T>) {
         using Element = typename T::value_type;
         if constexpr (!std::is_default_constructible_v<Element> || (is_map<T> && !UsableMap<T>)) {
-            return sink.trail().refuse(ecs::all::type_name<T>(), why_not<T>());
+            return sink.refuse(ecs::all::type_name<T>(), why_not<T>());
         } else {
             Element element{};
-            SequenceType type{sequence_kind<T>, ecs::all::type_name<T>(), sequence_ops<T>(), sizeof(Element)};
-            if constexpr (is_map<T>) type.value_offset = offset_in_entry(element);
-            if (!sink.enter(type, offset)) return false;
+            Part part;
+            part.offset = static_cast<std::uint32_t>(offset);
+            part.stride = sizeof(Element);
+            part.max_length = is_string<T> ? kDefaultMaxString : is_optional<T> ? 1 : kDefaultMaxVector;
+            part.ops = sequence_ops<T>();
+            if constexpr (is_map<T>) {
+                assert(offset_in(element, element.first) == 0);  // a key is restored outside of its entry
+                part.value_offset = static_cast<std::uint32_t>(offset_in(element, element.second));
+            }
+            if (!sink.enter(ecs::all::type_name<T>(), is_string<T>, std::move(part))) return false;
             const bool ok = walk_element<T>(element, sink);
             sink.leave();
             return ok;
@@ -384,12 +399,12 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
         return true;
     } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
         if constexpr (field_count<T>() > kMaxFields) {
-            return sink.trail().refuse(ecs::all::type_name<T>(), why_not<T>());
+            return sink.refuse(ecs::all::type_name<T>(), why_not<T>());
         } else {
             return walk_aggregate(object, base, sink);
         }
     } else {
-        return sink.trail().refuse(ecs::all::type_name<T>(), why_not<T>());
+        return sink.refuse(ecs::all::type_name<T>(), why_not<T>());
     }
 }
 
@@ -413,61 +428,6 @@ requires(is_vector<Innermost<T>> || is_optional<Innermost<T>> || is_map<Innermos
 /// maps.
 template <class T>
 using ElementOf = typename ElementTypeOf<T>::type;
-
-/// The codec of a field, and which bytes of the component or element the field occupies.
-struct CodecRange {
-    std::size_t offset, size;
-    std::string_view type;
-    FieldCodec codec;
-    std::vector<CodecRange> elements;  // codecs of the fields of the elements
-    bool used = false;
-};
-
-/// Describes a codec that was not used for any scalar, as the rest of a sentence that begins with the
-/// component's name. Returns an empty text if all were used.
-std::string unused_codec(const std::vector<CodecRange>& ranges);
-
-/// Returns whether a codec is Kind::ambiguous. `rest`: the codec of the fields without one in `ranges`.
-bool has_ambiguous_codec(const std::vector<CodecRange>& ranges, const FieldCodec& rest);
-
-/// Collects the leaves and parts of a component, with their codecs.
-class LayoutSink {
-public:
-    /// `codec`: the codec of fields without one in `ranges`. Refuses sequences inside one another deeper than
-    /// `max_nesting`.
-    LayoutSink(std::vector<CodecRange>& ranges, const FieldCodec& codec,
-               std::size_t max_nesting = kMaxNesting)
-        : max_nesting_(max_nesting), rows_{{Part::kNone, &ranges, codec}} {}
-
-    Trail& trail() { return trail_; }
-    /// Returns false if the scalar cannot replicate.
-    bool scalar(const ScalarType& type, std::size_t offset);
-    bool press(std::size_t offset);
-    /// The scalars and sequences that follow, until leave(), are in the elements of this sequence. Returns
-    /// false if it cannot replicate.
-    bool enter(const SequenceType& type, std::size_t offset);
-    void leave() { rows_.pop_back(); }
-    /// The scalars and sequences that follow, until leave_key(), are in the key of a map's entry.
-    void enter_key() { ++keys_; }
-    void leave_key() { --keys_; }
-
-    std::vector<Leaf> leaves;
-    std::vector<Part> parts;
-
-private:
-    /// A component or element whose fields are visited.
-    struct Row {
-        std::uint32_t part;  // index; kNone: the component
-        std::vector<CodecRange>* ranges;
-        FieldCodec codec;  // codec of the fields without a range
-    };
-
-    const std::size_t max_nesting_;
-    Trail trail_;
-    std::vector<Row> rows_;
-    std::vector<CodecRange> no_ranges_;
-    unsigned keys_ = 0;  // number of keys around the field
-};
 
 }  // namespace all
 }  // namespace shoal::replication

@@ -11,10 +11,10 @@ namespace shoal::replication::all {
 /// A float or double in a component.
 struct FloatField {
     std::uint32_t offset;  // in the component, in bytes
-    bool is_double;
+    FieldType type;
 
-    double load(const void* component) const;
-    void store(void* component, double number) const;
+    double load(const void* component) const { return load_float(type, component, offset); }
+    void store(void* component, double number) const { store_float(type, component, offset, number); }
 };
 
 /// The floats and doubles of a component, in the order of its fields.

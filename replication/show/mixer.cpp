@@ -99,7 +99,7 @@ void Mixer::mix_fields(const Shown& shown, float weight, void* value) const {
 bool Mixer::find(const Around& around, const RenderTime& time, Mix& mix) const {
     const Version& shown = around.shown;
     const float passed = static_cast<float>(time.tick - shown.tick) + time.fraction;
-    const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
+    const float interval = around.interval();
     if (around.next) {
         const float gap = static_cast<float>(around.next->tick - shown.tick);
         const float travel_ticks = gap <= 2 * interval ? gap : interval;

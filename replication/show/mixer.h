@@ -47,6 +47,8 @@ public:
         float mean_gap = 0;             // mean of ticks between versions, without long gaps; 0: unknown
         Tick newest = 0;                // tick of the newest payload
         bool is_last = false;           // there is no version after `shown`, because the entity ends
+
+        float interval() const { return mean_gap == 0 ? 1 : mean_gap; }
     };
     /// The result is `from` + (`to` - `from`) * weight. The weight is > 1 if the values continue after `to`.
     struct Mix {
@@ -77,15 +79,13 @@ public:
     /// Returns whether find() assumes that the entity stood still before the next version. Requires
     /// around.next.
     bool is_long_gap(const Around& around) const {
-        const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
-        return static_cast<float>(around.next->tick - around.shown.tick) > 2 * interval;
+        return static_cast<float>(around.next->tick - around.shown.tick) > 2 * around.interval();
     }
     /// Returns whether the state after `shown` is missing: there is no next version, and no payload of a
     /// whole interval without a record of the entity, which would mean that its values have stopped.
     bool is_missing(const Around& around) const {
-        const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
         return !around.next && !around.is_last &&
-               static_cast<float>(around.newest - around.shown.tick) < std::round(interval);
+               static_cast<float>(around.newest - around.shown.tick) < std::round(around.interval());
     }
     /// kMaxExtrapolation in ticks.
     float most_extrapolated() const { return most_extrapolated_; }

@@ -437,7 +437,7 @@ TEST(Lanes, LongStringsAndVectorsAreCutAndCounted) {
         ComponentLayout::Misfits misfits;
         component.layout.quantise(&squad, map, nullptr, parts, misfits);
         EXPECT_EQ(misfits, (ComponentLayout::Misfits{2, 0}));
-        ASSERT_EQ(parts.size(), component.layout.part_words(parts.data()));
+        ASSERT_EQ(parts.data() + parts.size(), component.layout.parts_end(parts.data()));
         EXPECT_EQ(parts[0], sim::kMaxMembers);
         component.layout.restore(nullptr, parts.data(), map, &squad);
         EXPECT_EQ(squad.members.size(), sim::kMaxMembers);
