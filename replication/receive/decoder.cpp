@@ -82,7 +82,8 @@ Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderCoder& 
 Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader& in) {
     if (header.slot >= options_.max_slots || binding_.shapes().size() + 1 >= ShapeTable::kMaxShapes)
         return Verdict::too_many;
-    const Slot& slot = obtain(header.slot);
+    if (header.slot >= slots_.size()) slots_.resize(header.slot + std::size_t{1});
+    const Slot& slot = slots_[header.slot];
     const std::uint32_t replica =
         header.kind == RecordKind::full ? replicas_.ids().find(header.net_id) : slot.replica;
     if (replica != Replicas::kNone && is_incomparable(tick, replicas_[replica].versions))
@@ -193,12 +194,6 @@ void Decoder::bind(const RecordHeader& header, Tick tick) {
     }
     slot.replica = replicas_.bind(header.net_id, header.slot, tick);
     if (header.pending != 0) replicas_[slot.replica].pending = kFirstPending | header.pending;
-}
-
-Decoder::Slot& Decoder::obtain(std::uint32_t slot) {
-    assert(slot < options_.max_slots);
-    if (slot >= slots_.size()) slots_.resize(slot + std::size_t{1});
-    return slots_[slot];
 }
 
 void Decoder::reconnect() {

@@ -118,7 +118,6 @@ private:
     void close(Slot& slot, Despawn reason, Tick tick);
     void forget_old_tick(Tick now);
     void bind(const RecordHeader& header, Tick tick);
-    Slot& obtain(std::uint32_t slot);
 
     Binding& binding_;
     Replicas& replicas_;

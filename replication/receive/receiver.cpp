@@ -15,9 +15,6 @@ Image shown_image(const Replicas::Replica& replica) {
 }
 
 // A set of components in ascending order.
-bool contains(const std::vector<ComponentIndex>& set, ComponentIndex component) {
-    return std::binary_search(set.begin(), set.end(), component);
-}
 void insert(std::vector<ComponentIndex>& set, ComponentIndex component) {
     const auto place = std::lower_bound(set.begin(), set.end(), component);
     if (place == set.end() || *place != component) set.insert(place, component);
@@ -336,7 +333,7 @@ bool Receiver::hold(ecs::Entity entity, ComponentIndex component) {
 
 bool Receiver::release(ecs::Entity entity, ComponentIndex component) {
     const std::uint32_t index = shown_replica(entity);
-    if (index == Replicas::kNone || contains(replicas_[index].overlaid, component)) return false;
+    if (index == Replicas::kNone || is_in(replicas_[index].overlaid, component)) return false;
     if (!erase(replicas_[index].held, component)) return false;
     return show(entity, shown_image(replicas_[index]), component);
 }
@@ -356,12 +353,12 @@ bool Receiver::end_overlay(ecs::Entity entity, ComponentIndex component) {
 
 bool Receiver::is_held(ecs::Entity entity, ComponentIndex component) const {
     const std::uint32_t index = shown_replica(entity);
-    return index != Replicas::kNone && contains(replicas_[index].held, component);
+    return index != Replicas::kNone && is_in(replicas_[index].held, component);
 }
 
 bool Receiver::is_overlaid(ecs::Entity entity, ComponentIndex component) const {
     const std::uint32_t index = shown_replica(entity);
-    return index != Replicas::kNone && contains(replicas_[index].overlaid, component);
+    return index != Replicas::kNone && is_in(replicas_[index].overlaid, component);
 }
 
 bool Receiver::show(ecs::Entity entity, const Image& image, ComponentIndex component) {

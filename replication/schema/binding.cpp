@@ -69,11 +69,6 @@ ecs::Entity target_of(const std::byte* row) {
     return target;
 }
 
-/// `components` are ascending.
-bool is_in(std::span<const ComponentIndex> components, ComponentIndex component) {
-    return !components.empty() && std::binary_search(components.begin(), components.end(), component);
-}
-
 }  // namespace
 
 Binding::Binding(ecs::World& world, const Schema& schema) : world_(world), shapes_(schema) {

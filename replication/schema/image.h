@@ -1,6 +1,7 @@
 #pragma once
 // The quantised state of an entity: which components it has, their lanes and parts.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -22,6 +23,11 @@ constexpr bool is_newer(Tick a, Tick b) {
 
 /// A tick that will be compared is replaced or forgotten at this age, long before 2^31.
 inline constexpr Tick kLongAgo = Tick{1} << 29;
+
+/// Returns whether a component is among others, which are ascending.
+inline bool is_in(std::span<const ComponentIndex> components, ComponentIndex component) {
+    return !components.empty() && std::binary_search(components.begin(), components.end(), component);
+}
 
 /// A set of components, and where their lanes are in an image. A ShapeTable has one Shape per set, so equal
 /// sets have the same address.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "../../net/bytes.h"
 #include "../codec/codec.h"
 
 namespace shoal::replication::all {
@@ -42,15 +43,6 @@ std::uint32_t signature_of(const SchemaType& type, std::uint64_t kind) {
     return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
 }
 
-void append_u32(std::vector<std::byte>& bytes, std::uint32_t value) {
-    for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
-}
-std::uint32_t load_u32(std::span<const std::byte> bytes, std::size_t at) {
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < 4; ++i) value |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
-    return value;
-}
-
 /// The components in a peer's summary(): first the optional ones, by rising ids.
 class SummaryReader {
 public:
@@ -68,11 +60,12 @@ public:
 
     std::size_t count() const { return bytes_.size() / kSummaryEntryBytes; }
     std::size_t optional_count() const { return std::to_integer<std::size_t>(bytes_[0]); }
-    std::uint32_t id(std::size_t at) const { return load_u32(bytes_, 1 + at * kSummaryEntryBytes); }
-    std::uint32_t signature(std::size_t at) const { return load_u32(bytes_, 5 + at * kSummaryEntryBytes); }
+    std::uint32_t id(std::size_t at) const { return number(1 + at * kSummaryEntryBytes); }
+    std::uint32_t signature(std::size_t at) const { return number(5 + at * kSummaryEntryBytes); }
 
 private:
     explicit SummaryReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    std::uint32_t number(std::size_t at) const { return net::all::load<std::uint32_t>(&bytes_[at]); }
 
     std::span<const std::byte> bytes_;
 };
@@ -290,11 +283,14 @@ std::uint64_t Schema::hash() const {
 }
 
 std::vector<std::byte> Schema::summary() const {
-    std::vector<std::byte> bytes{static_cast<std::byte>(components_.size() - required_count())};
-    for (const Named& one : declared()) {
-        if (bytes.size() / kSummaryEntryBytes == kMaxSummaryEntries) break;
-        append_u32(bytes, one.id);
-        append_u32(bytes, one.type.signature);
+    const std::vector<Named> all = declared();
+    const std::size_t count = std::min(all.size(), kMaxSummaryEntries);
+    std::vector<std::byte> bytes(1 + count * kSummaryEntryBytes);
+    net::all::ByteWriter out(bytes);
+    out.u8(components_.size() - required_count());
+    for (std::size_t i = 0; i < count; ++i) {
+        out.u32(all[i].id);
+        out.u32(all[i].type.signature);
     }
     return bytes;
 }

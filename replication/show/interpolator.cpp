@@ -42,7 +42,7 @@ void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const 
     if (index == Replicas::kNone) return;
     const Replicas::Replica& replica = replicas_[index];
     const std::vector<ComponentIndex>& held = replica.held;
-    if (!held.empty() && std::binary_search(held.begin(), held.end(), component)) return;
+    if (is_in(held, component)) return;
     if (!replica.applied) return;
     const Mixer::Around around = this->around(replica);
     const bool is_delayed = is_at_render_time(replica);
