@@ -2,6 +2,7 @@
 // One connection after the handshake: takes datagrams, sends datagrams to a Sink, and calls the Handler. Host
 // and Client own the connections.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -80,8 +81,9 @@ public:
     void challenge(const Address& to, std::uint64_t number, Time now) {
         send_number(PacketKind::challenge, number, now, &to);
     }
-    bool is_ack_overdue(Time now) const {
-        return rate_.is_broken() || rate_.silence(now, stats_) >= answer_timeout();
+    /// Returns whether no ack came for answer_timeout(), and for `least`, while packets were in flight.
+    bool is_ack_overdue(Time now, Duration least = Duration(0)) const {
+        return rate_.is_broken() || rate_.silence(now, stats_) >= (std::max)(answer_timeout(), least);
     }
     Duration answer_timeout() const { return sent_.answer_timeout(stats_); }
     /// Call it when the path has changed: measures rate and round trip anew.

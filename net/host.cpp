@@ -9,6 +9,9 @@ namespace {
 
 // The number of a challenge is valid for one to two of these: longer than the longest round trip.
 constexpr Duration kChallengeSlice = std::chrono::seconds(2);
+// A peer with two addresses may have left both if no ack came for this time, or longer if acks take longer.
+// One lost packet is no reason: of two addresses one may be an attacker's, and so may the third.
+constexpr Duration kUnheard = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -178,7 +181,7 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
     Path& path = peer.connection.path();
     path.heard(from, is_newest, now);
     if (!path.is_alone(from)) {
-        const bool is_overdue = peer.connection.is_ack_overdue(now);
+        const bool is_overdue = peer.connection.is_ack_overdue(now, kUnheard);
         const std::uint32_t id = peer.connection_id;
         if (packet.kind == PacketKind::echo) {
             if (challenges_.is_valid(from, id, packet.challenge, now) && path.prove(from, is_overdue, now))

@@ -173,7 +173,7 @@ private:
         std::vector<std::uint64_t> state;
     };
     static void note(Snapshot& shot, const ConnectionStats& stats) {
-        shot.copies += stats.drops[Drop::duplicate];
+        shot.copies += stats.drops[Drop::duplicate] + stats.drops[Drop::early];
         shot.drops += stats.drops.total();
         shot.malformed += stats.drops[Drop::malformed];
         for (const std::uint64_t value :

@@ -136,7 +136,7 @@ TEST(Attacks, APlayerThatMovesWhileItsPacketsAreRacedIsNotCutOff) {
             battle.run(3s);
             player.move(Address::ipv4(10, 2, 0, 1, 5000));
             battle.run(15s);
-            expect_undisturbed(player, 1500ms);
+            expect_undisturbed(player, 2s);
         }
     }
 }

@@ -39,9 +39,9 @@ void Witness::on_disconnected(PeerId peer, DisconnectReason reason, std::string_
     ends.emplace_back(reason, std::string(text));
 }
 
-void Witness::on_message(PeerId, Channel, std::span<const std::byte> bytes) {
+void Witness::on_message(PeerId, Channel channel, std::span<const std::byte> bytes) {
     messages += 1;
-    if (hears) hears(as_text(bytes));
+    if (hears && channel == Channel::reliable) hears(as_text(bytes));
 }
 
 bool Witness::on_admit(const Admission& admission, std::string&) {

@@ -56,7 +56,7 @@ public:
     std::vector<std::pair<DisconnectReason, std::string>> ends;
     std::map<std::string, int> hellos;  // from on_admit, with their number
     std::uint64_t connects = 0, messages = 0;
-    std::function<void(std::string_view message)> hears;
+    std::function<void(std::string_view message)> hears;  // a reliable message
 };
 
 /// A client with a path of its own. Connected players and the server send each other a numbered message every
