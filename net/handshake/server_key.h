@@ -51,4 +51,5 @@ inline bool is_missing(const SecretKey& key) {
 namespace shoal::net {
 using all::Bytes32, all::parse_private_key, all::parse_public_key, all::public_key, all::PublicKey,
     all::SecretKey, all::to_secret_text, all::to_text;
+using Key = SecretKey;  // its former name
 }  // namespace shoal::net
