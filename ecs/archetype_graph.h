@@ -93,7 +93,7 @@ private:
                           std::span<const ComponentId> added);
 
     ComponentTable& components_;
-    KeyMap packs_;                     // from the `key` argument of of() to the index of its archetype
+    KeyMap packs_;                     // index of the archetype of a list of types, by its key, see of()
     std::vector<ComponentId> wanted_;  // scratch of find_after()
 };
 

@@ -97,7 +97,7 @@ private:
     std::vector<Pair> pairs_;
     std::vector<std::uint32_t> first_of_target_;  // slot of the newest pair, or kNone; by the target's index
     std::vector<std::uint32_t> dead_;
-    std::size_t dead_count_ = 0;  // dead_.size(), which each operation of a world reads when it ends
+    std::size_t dead_count_ = 0;  // equals dead_.size(); a world reads it at the end of each operation
     std::uint32_t first_free_ = kNone;
 };
 

@@ -237,7 +237,8 @@ class Query {
 
 public:
     explicit Query(World& world) : Query(world, false) {}
-    /// For a query that only reads. It adds its types to the world and defers it, which no reader notices.
+    /// For a query that only reads. It registers its component types, and each() defers the world; a reader
+    /// cannot observe either.
     explicit Query(const World& world) requires(!kWrites) : Query(const_cast<World&>(world), true) {}
 
     /// Calls fn for each entity that matches. If fn returns a bool, false ends the loop. Structural changes

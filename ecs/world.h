@@ -197,8 +197,9 @@ public:
         return *value;
     }
 
-    /// Returns null if the entity is dead or lacks the component. Valid until the next structural change. Any
-    /// tag that the entity has reads as the same constant.
+    /// Returns null if the entity is dead or lacks the component. Valid until the next structural change.
+    /// Tags have no values: for a tag type that the entity has, returns the address of a constant; for the id
+    /// of a tag, null.
     template <class T = void, Key K = TypeKey<T>>
     const ValueOf<K>* try_get(Entity entity, K key = {}) const {
         static_assert(is_named_once<T, K>);
@@ -237,9 +238,10 @@ public:
     /// The pairs that a source has of a relation, sorted by target. Valid until the next structural change.
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
 
-    /// The pair's id. Every function that takes a ComponentId takes it, except that hooks are connected to
-    /// the relation. The id is invalid once the target is dead. None if the target is dead or `relation` is
-    /// not a relation. components().pairs().find(id) returns the relation and target of an id.
+    /// Returns the id of a pair, for functions that take a ComponentId. It is invalid once the target is
+    /// dead. Hooks are connected to the relation, not to the id of a pair. Returns no id if the target is
+    /// dead or `relation` is not a relation. components().pairs().find(id) returns the relation and target
+    /// of an id.
     ComponentId pair_id(ComponentId relation, Entity target);
 
     // Singletons: values that exist once in a world. Each is a component of an entity of its own, created
@@ -392,7 +394,7 @@ public:
     };
 
     /// While a KeepThrown lives, operations go on as if no hook had thrown. When the last one ends, it throws
-    /// what the first hook threw, or a function given to call_guarded().
+    /// the first exception that came from a hook or from a function given to call_guarded().
     class [[nodiscard]] KeepThrown {
     public:
         explicit KeepThrown(World& world) : world_(world) { ++world_.keepers_; }

@@ -106,7 +106,7 @@ private:
     std::uint32_t row_;
 };
 
-/// Calls a function when it ends, also if it ends because a function of the game throws.
+/// Calls `fn` at the end of the scope, also if a function of the game throws in the scope.
 template <class Fn>
 struct AtEnd {
     Fn fn;

@@ -16,11 +16,11 @@ namespace shoal::net::all {
 /// packet with a lower number is stale. No ack can name it any more, and the sender will declare it lost.
 /// So it is dropped.
 ///
-/// Anyone who sees the packets can send fast copies of a few, which overtake the packets before them. So that
-/// these do not become stale, the newest number rises by credit, at most 64: a skipped number takes one, a
-/// packet gives one, and a packet newer than all others four, because skipped packets may be lost. A packet
-/// without enough credit is early, and is dropped, unless it is the third of three consecutive ones, or
-/// nothing else arrived for kGap.
+/// An attacker on the path can send fast copies of a few packets, which overtake the packets before them and
+/// would make them stale. So a skipped number costs one credit, and the window has at most 64 credits. A
+/// fresh packet earns one; if it is the newest, four, because skipped packets may be lost. A packet that
+/// skips more numbers than there are credits is early, and is dropped. Two exceptions are fresh: the third of
+/// three early packets with consecutive numbers, and a packet that follows kGap without fresh packets.
 class AckWindow {
 public:
     static constexpr Duration kGap = std::chrono::milliseconds(100);

@@ -29,7 +29,7 @@ constexpr std::size_t kMaxReliableBytes =
     256 * kMaxMessageBytes;                     // size of a reliable message, which is sent in pieces
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // PayloadTurn::share is at least this much
-/// Largest state payload, sent in several packets. Lost packets of it are sent again.
+/// Size of the largest state payload. It is sent in several packets; lost parts of it are sent again.
 constexpr std::size_t kMaxLargePayloadBytes = 64 * 1024;
 constexpr std::size_t kMaxHelloBytes = 900;   // application data in a connection request
 constexpr std::size_t kMaxReasonBytes = 200;  // text of a refusal or disconnect; longer text is cut

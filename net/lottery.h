@@ -1,6 +1,6 @@
 #pragma once
-// Limits how often something is done for strangers, by chance: an address that asks often does not use up
-// what others need, and nothing is remembered of anybody.
+// Limits how often something is done for strangers: each request is granted at random. So an address that
+// asks often does not exclude the others, and no address has to be remembered.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@ public:
     static constexpr Duration kSlice = std::chrono::milliseconds(100);
     static constexpr int kSavedSlices = 3;
 
-    /// Returns whether this one wins. In each kSlice, `most` win on average; after slices with fewer draws,
+    /// Returns whether this draw wins. In each kSlice, `most` win on average; after slices with fewer draws,
     /// up to kSavedSlices times as many in one slice. If draws become more frequent, more may win in one
     /// slice. `random`: an unpredictable number.
     bool draw(double most, std::uint64_t random, Time now) {

@@ -128,7 +128,7 @@ private:
         Address address;
         Time heard;          // time of the last packet from the address
         Time proven;         // time of its last proof
-        Time challenged{0};  // time of the last challenge to it since it was proven first
+        Time challenged{0};  // time of the last challenge after its first proof; 0: none
     };
     Place* find(const Address& address) {
         if (main_.address == address) return &main_;

@@ -63,7 +63,7 @@ void seal(const SecretKey& key, const Nonce& nonce, std::span<const std::byte> a
 [[nodiscard]] bool open(const SecretKey& key, const Nonce& nonce, std::span<const std::byte> associated,
                         std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag);
 
-// SecretKey agreement on Curve25519. Source: RFC 7748. A private key is any 32 random bytes.
+// Key agreement on Curve25519. Source: RFC 7748. A private key is any 32 random bytes.
 
 PublicKey x25519_public_key(const SecretKey& private_key);
 
@@ -76,7 +76,7 @@ PublicKey x25519_public_key(const SecretKey& private_key);
 
 /// With a `key` of 1 to 32 bytes the hash is a message authentication code.
 Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key = {});
-/// The keyed hash of `purpose`, as a key that does not reveal `from`.
+/// Derives a key for one purpose: the hash of `purpose` under the key `from`. It does not reveal `from`.
 SecretKey derived_key(const SecretKey& from, std::span<const std::byte> purpose);
 
 /// Noise's HKDF(chaining_key, input, outputs.size()); 2 or 3 outputs. An output may be the same object as

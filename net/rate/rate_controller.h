@@ -81,7 +81,7 @@ private:
         enum class State : std::uint8_t {
             none,
             looking,   // sends at half the rate to measure RoundTrips::floor(); no queue is suspected
-            draining,  // the rate is `part` of `full`
+            draining,  // sends at the rate `part` * `full`
             judging    // the drain is over; waits for acks of packets sent after it
         };
         State state = State::none;

@@ -114,8 +114,8 @@ private:
     Address::Family family_ = Address::Family::none;
     bool is_dual_ = false;        // IPv6 and IPv4
     bool takes_reports_ = false;  // the system reports errors of earlier datagrams
-    Report unsent_;               // set by the thread that sends
-    Report returned_;             // set by the thread that receives
+    Report unsent_;               // newest error of a send; set by the thread that sends
+    Report returned_;             // newest error of an earlier datagram; set by the thread that receives
     // Null unless the socket is bound to a wildcard and the system reports the local address of a datagram.
     std::unique_ptr<LocalAddresses> local_;
     SocketStats stats_;

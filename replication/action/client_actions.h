@@ -72,7 +72,7 @@ public:
     Act& act() { return *act_; }
     /// Ends an action, after its mutation has run: sends it to the server, or undoes it if it failed.
     void end(const void* action);
-    /// In place of end(), if the mutation threw: undoes what it changed, and tells nobody.
+    /// Call it instead of end() if the mutation threw. Undoes its changes; calls no handler, sends nothing.
     void abandon();
     /// Returns whether a mutation is running.
     bool is_acting() const { return act_.has_value(); }

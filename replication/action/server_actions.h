@@ -129,7 +129,7 @@ public:
     /// and sends an event to all players. If the mutation failed, only tells the observers, and returns
     /// false.
     bool end(const void* action);
-    /// In place of end(), if the mutation threw: what it changed stays, and nobody is told.
+    /// Call it instead of end() if the mutation threw. Its changes stay; calls no handler, sends no event.
     void abandon() { act_.reset(); }
 
     /// Returns whether these actions have run, or never will.

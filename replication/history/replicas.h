@@ -47,7 +47,7 @@ public:
         std::uint32_t first_apply = 0;  // number of the apply() that gave it its entity
         // Ascending: the components that this client decides at present, see Receiver::hold().
         std::vector<ComponentIndex> held;
-        std::vector<ComponentIndex> overlaid;  // those of `held` whose values are of actions
+        std::vector<ComponentIndex> overlaid;  // those of `held` that have the value of an action
     };
 
     /// A replica that was closed after it had been written to the world.
@@ -225,7 +225,7 @@ private:
     std::vector<Gone> gone_;
     std::optional<Tick> render_tick_, newest_shown_;
     Tick long_gap_ = 15;
-    std::size_t cost_ = 0;  // of all replicas, and of those that are gone
+    std::size_t cost_ = 0;  // sum over the replicas, and over ended ones until forget_cost()
     std::uint32_t apply_count_ = 0;
     std::function<void(std::uint32_t)> on_jump_;
 };

@@ -31,17 +31,17 @@ public:
     /// and the reliable messages with the default key are one stream.
     bool add_event(std::span<const std::byte> message);
 
-    /// Delivers in the order of arrival, except what waits for an entity, for the state of its tick, or for
-    /// what is earlier in its stream. An event of an action waits until `render_tick`, if there is one,
-    /// reaches its tick. Nothing waits longer than kLongestWait. Handlers may change the world. If a
-    /// handler calls deliver(), this has no effect.
+    /// Delivers messages and events in the order of arrival. It leaves one in the queue that waits for an
+    /// entity, for the state of its tick, or for an earlier one of its stream. An event also waits until
+    /// `render_tick`, if there is one, reaches its tick. Nothing waits longer than kLongestWait. Handlers may
+    /// change the world. A call of deliver() by a handler has no effect.
     void deliver(net::Time now, std::optional<Tick> render_tick = {}) { deliver_until(now, render_tick); }
     /// Delivers everything. If a handler calls this, it happens after the running call.
     void deliver_all() { deliver_until({}, {}); }
     /// Drops everything. Do not call it in a handler.
     void clear();
 
-    /// Appends the net ids that what waits names.
+    /// Appends the net ids that the messages and events in the queue name.
     void append_named(std::vector<NetId>& net_ids) const;
 
     std::size_t size() const { return waiting_.size(); }

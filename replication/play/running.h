@@ -7,8 +7,9 @@
 
 namespace shoal::replication::all {
 
-/// Sets a flag while it lives, also if a function of the game throws. Nested ones have no effect on the flag.
-/// The end of the outermost one throws what hooks and functions given to ecs::all::call_guarded() threw.
+/// Keeps a flag true while it lives. The end of a nested Running leaves the flag true. The end of the
+/// outermost one throws the first exception that came from a hook or from a function given to
+/// ecs::all::call_guarded().
 class [[nodiscard]] Running {
 public:
     Running(ecs::World& world, bool& is_running) : keep_(world), flag_(is_running), before_(is_running) {

@@ -21,8 +21,8 @@
 
 namespace shoal::replication::all {
 
-/// Gives the versions that its Decoder finds to the world. Not thread-safe. The world may have other entities
-/// beside the replicas.
+/// Writes the versions that its Decoder reads to the world. Not thread-safe. The world may have other
+/// entities beside the replicas.
 class Receiver final {
 public:
     using Verdict = Decoder::Verdict;
@@ -151,7 +151,7 @@ public:
     bool is_older_than(NetId net_id, Tick tick) const { return replicas_.is_older_than(net_id, tick); }
     void note_ended(NetId net_id) { replicas_.note_ended(net_id); }
     void forget_ended_keys() { replicas_.forget_ended_keys(); }
-    /// Sets the function that appends the net ids that messages name which were not handled yet.
+    /// Sets the function that appends the net ids in the messages that were not handled yet.
     using FindNamed = std::function<void(std::vector<NetId>&)>;
     void set_named(FindNamed fn) { find_named_ = std::move(fn); }
     /// Destroys the entities of ended replicas that apply() kept because messages named them, except those

@@ -94,7 +94,7 @@ void append_ranges(std::vector<CodecRange>& ranges, const Field<Base>& field, st
     }
 }
 
-/// A codec is for no field.
+/// For a codec that names no field: appends nothing.
 template <class T>
 void append_ranges(std::vector<CodecRange>&, const FieldCodec&, std::size_t) {}
 

@@ -194,7 +194,7 @@ private:
         // Packet number of the newest large payload. Its fate may be known.
         std::optional<std::uint64_t> large;
         std::set<std::uint32_t> to_rebase;  // requests that wait
-        double rebases = 0;                 // rebased lately: what was earned since is subtracted
+        double rebases = 0;                 // rebases of this peer, less those it has earned back since
         bool is_held = false;
         bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
