@@ -1,71 +1,41 @@
 #include "endpoint.h"
 
+#include <algorithm>
+
 #include "connection.h"
 
 namespace shoal::net::all {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::string_view kDisconnectReasons[] = {
-    "closed",
-    "closed by the other side",
-    "the server shut down",
-    "kicked",
-    "timed out",
-    "replaced by a newer connection of the same client",
-    "protocol error",
-    "the server does not answer",
-    "refused: different protocol",
-    "refused: different schema",
-    "refused: the server is full",
-    "refused",
-    "refused: the server has another key",
-    "refused: sealed and insecure do not mix",
-    "cannot connect like this",
-    "all packet numbers are used up",
-    "the server restarted and does not know this connection",
-    "refused: no valid connect token",
-};
-constexpr std::string_view kDrops[] = {
-    "truncated",
-    "oversized",
-    "unknown kind",
-    "wrong direction",
-    "bad handshake",
-    "bad cookie",
-    "too many attempts",
-    "unexpected",
-    "unknown connection",
-    "wrong address",
-    "bad tag",
-    "duplicate",
-    "stale",
-    "early",
-    "closed",
-    "malformed",
-    "bad reset",
-};
-constexpr std::string_view kSendResults[] = {"queued", "the queue is full", "too large", "not connected",
-                                             "queued in place of the oldest"};
-static_assert(std::size(kDisconnectReasons) == std::size_t(kLastDisconnectReason) + 1);
-static_assert(std::size(kDrops) == std::size_t(Drop::count_));
-
-std::string_view name_in(std::span<const std::string_view> names, std::size_t index) {
-    return index < names.size() ? names[index] : "unknown";
-}
+constexpr std::string_view kDisconnectReasons =
+    "closed|closed by the other side|the server shut down|kicked|timed out|"
+    "replaced by a newer connection of the same client|protocol error|the server does not answer|"
+    "refused: different protocol|refused: different schema|refused: the server is full|refused|"
+    "refused: the server has another key|refused: sealed and insecure do not mix|"
+    "cannot connect like this|all packet numbers are used up|"
+    "the server restarted and does not know this connection|refused: no valid connect token";
+constexpr std::string_view kDrops =
+    "truncated|oversized|unknown kind|wrong direction|bad handshake|bad cookie|too many attempts|"
+    "unexpected|unknown connection|wrong address|bad tag|duplicate|stale|early|closed|malformed|"
+    "bad reset";
+constexpr std::string_view kSendResults =
+    "queued|the queue is full|too large|not connected|queued in place of the oldest";
+static_assert(std::ranges::count(kDisconnectReasons, '|') == std::ptrdiff_t(kLastDisconnectReason));
+static_assert(std::ranges::count(kDrops, '|') + 1 == std::ptrdiff_t(Drop::count_));
 
 }  // namespace
 
 std::string_view describe(DisconnectReason reason) {
-    return name_in(kDisconnectReasons, std::size_t(reason));
+    return part_of(kDisconnectReasons, std::size_t(reason));
 }
 
 std::string_view describe(Drop reason) {
-    return name_in(kDrops, std::size_t(reason));
+    return part_of(kDrops, std::size_t(reason));
 }
 
 std::string_view describe(SendResult result) {
-    return name_in(kSendResults, std::size_t(result));
+    return part_of(kSendResults, std::size_t(result));
 }
 
 bool Endpoint::is_connected(PeerId peer) const {

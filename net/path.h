@@ -18,10 +18,8 @@ namespace shoal::net::all {
 /// nor with a copied packet that arrives before the original.
 ///
 /// An attacker who relays challenges can prove an address of its own. So while packets come from both
-/// addresses, every packet is sent to both: an attacker who cannot drop packets only gets copies. There is
-/// one exception: from the proof of the attacker's address until the peer's next packet arrives, packets are
-/// sent to that address alone. Meanwhile both must be proven again and again (kProofAge), so that nobody is
-/// sent copies to an address that he only forges.
+/// addresses, every packet is sent to both, except from the proof until the peer's next packet arrives. Both
+/// must be proven again and again (kProofAge): nobody gets copies sent to an address that he only forges.
 ///
 /// While there are two proven addresses and acks arrive, no third one is accepted. When an ack is overdue,
 /// the peer may have left both, and a new address replaces the one that was silent longer. Source: RFC 9000,
@@ -38,9 +36,8 @@ public:
     static constexpr Duration kProofAge = std::chrono::seconds(1), kProofLife = std::chrono::seconds(3);
     /// Challenges per Lottery::kSlice to all unproven addresses together, on average.
     static constexpr double kMaxChallenges = 3;
-    /// As kMaxChallenges, while an ack is overdue: the client may be at one of the unproven addresses, among
-    /// copies of its packets from many addresses of an attacker. After a pause this makes 60 challenges,
-    /// fewer than the 64 packets by which the challenge of the client may be overtaken.
+    /// As kMaxChallenges, while an ack is overdue: the client may be at one of the unproven addresses. After
+    /// a pause this makes 60, fewer than the 64 packets by which the client's challenge may be overtaken.
     static constexpr double kMaxChallengesOverdue = 20;
     /// Largest size of a challenge: kind, packet number, unpredictable number, tag.
     static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;
@@ -84,8 +81,7 @@ public:
         other_.reset();
     }
     /// Call it when an authentic packet, or a copy of one, of `bytes` bytes came from `from`. Returns whether
-    /// to send a challenge there. An unproven address never gets more bytes than came from it. `random`: an
-    /// unpredictable number, which decides if too many challenges are wanted.
+    /// to send a challenge there: never more bytes than came from it. `random`: an unpredictable number.
     bool wants_challenge(const Address& from, std::size_t bytes, bool is_ack_overdue, std::uint64_t random,
                          Time now) {
         if (Place* const place = find(from)) {

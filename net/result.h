@@ -1,10 +1,10 @@
 #pragma once
 // NetError: errors of sockets, addresses and names. Result: a value, or such an error.
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -27,25 +27,21 @@ enum class [[nodiscard]] NetError : std::uint8_t{
     system,          // anything else
 };
 
-/// A short English phrase, for logs. kTexts has the order of the enumeration.
+/// Returns part number `index` of a text whose parts are separated by '|'; "unknown" if there are fewer.
+constexpr std::string_view part_of(std::string_view parts, std::size_t index) {
+    for (; index > 0 && !parts.empty(); --index)
+        parts.remove_prefix((std::min)(parts.find('|'), parts.size() - 1) + 1);
+    return parts.empty() ? "unknown" : parts.substr(0, parts.find('|'));
+}
+
+/// A short English phrase, for logs. The phrases have the order of the enumeration.
 constexpr std::string_view describe(NetError error) {
-    constexpr std::string_view kTexts[] = {
-        "no error",
-        "would block",
-        "not a valid address",
-        "the socket is of another address family",
-        "no address of this machine",
-        "name not found",
-        "address already in use",
-        "not permitted",
-        "no route to this address",
-        "nothing listens on this port",
-        "the path carries no datagrams of this size",
-        "not supported by this system",
-        "system error",
-    };
-    const auto index = static_cast<std::size_t>(error);
-    return index < std::size(kTexts) ? kTexts[index] : "unknown error";
+    constexpr std::string_view kTexts =
+        "no error|would block|not a valid address|the socket is of another address family|"
+        "no address of this machine|name not found|address already in use|not permitted|"
+        "no route to this address|nothing listens on this port|"
+        "the path carries no datagrams of this size|not supported by this system|system error";
+    return part_of(kTexts, static_cast<std::size_t>(error));
 }
 
 /// A T, or the error that explains why there is none.

@@ -18,9 +18,9 @@ struct Shares {
     std::uint8_t normal = 1;   // share of normal messages
 };
 
-/// Shares the room of one packet after the other among three kinds: urgent messages, payload, normal
-/// messages. For each byte sent, its kind pays one byte of credit, which is divided among all kinds that
-/// wait. A kind that waits alone pays nothing. A kind that does not wait has no credit.
+/// Shares the room of one packet after the other among three kinds. For each byte sent, its kind pays one
+/// byte of credit, which is divided among all kinds that wait. Only a kind that waits beside others pays or
+/// has credit.
 class Scheduler {
 public:
     explicit Scheduler(const Shares& shares) : shares_(shares) {}

@@ -197,10 +197,8 @@ void SentPackets::decide(Slot& slot, State state, Duration rtt, bool measures, C
 }
 
 /// Handles an ack of a packet that was declared lost. The fate does not change, but the estimates use the
-/// ack. If the packet was declared lost because later packets overtook it, the path reorders packets: for
-/// kReorderMemory, update() gives overtaken packets as much time for their ack as this one needed. RFC 8985
-/// widens its reordering window in the same way. acknowledge() gives no time: three later deliveries still
-/// make a packet lost at once.
+/// ack. If later packets overtook it, the path reorders packets: for kReorderMemory, update() gives overtaken
+/// packets as much time for their ack as this one needed, as in RFC 8985. acknowledge() gives no time.
 void SentPackets::note_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats) {
     const bool was_overtaken = slot.state == State::overtaken;
     slot.state = State::delivered;

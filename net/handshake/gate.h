@@ -1,7 +1,6 @@
 #pragma once
-// The server's half of the handshake. An accepted client gets a place in a table. The place is pending until
-// a packet proves that the client has the keys. Then it belongs to a peer until the connection ends. Then it
-// is leaving until the last disconnect packet was sent.
+// The server's half of the handshake. An accepted client gets a place in a table: pending until a packet
+// proves that the client has the keys, then a peer's, then leaving until the last disconnect packet was sent.
 //
 // A connect packet is checked in this order:
 //  1. Is the cookie valid?

@@ -49,10 +49,9 @@ private:
 };
 
 /// Limits handshake attempts, in fixed memory. Each machine and network has two counters, shared with others;
-/// the lower of the two is taken as its number of attempts (Cormode and Muthukrishnan, "An Improved Data
-/// Stream Summary", 2005). If there are more attempts than the limit, chance decides about each of them, so
-/// neither early nor frequent senders keep others out. The probability depends on the attempts in this time
-/// slice and in the previous one.
+/// the lower one counts (Cormode and Muthukrishnan, "An Improved Data Stream Summary", 2005). Beyond the
+/// limit chance decides, by the attempts in this slice and the previous one, so frequent senders keep nobody
+/// out.
 class AttemptLimit {
 public:
     /// Counts an attempt and returns whether to accept it. Per second, at most `total` attempts are accepted

@@ -154,14 +154,11 @@ std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Se
 }
 
 std::string_view describe(TokenError error) {
-    static constexpr std::string_view kTexts[] = {"not a connect token",
-                                                  "connect token not sealed with our key",
-                                                  "connect token for another game",
-                                                  "connect token for another server",
-                                                  "connect token expired",
-                                                  "connect token used before",
-                                                  "too many connect tokens at once"};
-    return std::size_t(error) < std::size(kTexts) ? kTexts[std::size_t(error)] : "unknown error";
+    static constexpr std::string_view kTexts =
+        "not a connect token|connect token not sealed with our key|connect token for another game|"
+        "connect token for another server|connect token expired|connect token used before|"
+        "too many connect tokens at once";
+    return part_of(kTexts, std::size_t(error));
 }
 
 std::span<const std::byte> write(const ClientToken& token,

@@ -65,13 +65,11 @@ std::optional<PacketFate> OutgoingPayload::on_fate(std::uint64_t payload_number,
 }
 
 std::optional<PacketFate> OutgoingPayload::update(std::uint64_t next_packet_number) {
-    if (!is_leaving() || can_continue(next_packet_number)) return std::nullopt;
-    return close(false, Duration(0));
+    return !is_leaving() || can_continue(next_packet_number) ? std::nullopt : lose();
 }
 
 std::optional<PacketFate> OutgoingPayload::lose() {
-    if (!is_open_) return std::nullopt;
-    return close(false, Duration(0));
+    return is_open_ ? std::optional(close(false, Duration(0))) : std::nullopt;
 }
 
 /// Ends the payload. Its fragments that wait are not sent any more.

@@ -67,10 +67,9 @@ private:
 };
 
 /// Receiving half of one connection. Puts together the newest payload; memory grows with the bytes that
-/// arrived and is reused. `Arrival` says whether to acknowledge a fragment. All fragments of a payload are
-/// acknowledged only if it was complete before a newer one began, and the handler accepted it. Only then does
-/// the sender see it as delivered. A fragment that arrives again is acknowledged like the first copy, whose
-/// ack may have been lost.
+/// arrived and is reused. All fragments of a payload are acknowledged, so that the sender sees it as
+/// delivered, only if it was complete before a newer one began, and the handler accepted it. A fragment that
+/// arrives again is acknowledged like the first copy, whose ack may have been lost.
 class IncomingPayload {
 public:
     /// Returns whether a correct sender can send this fragment. `first_packet_number`: the sender's first
