@@ -214,10 +214,9 @@ Host::Peer* Host::peer_for(const Address& from, std::span<const std::byte> datag
     return nullptr;
 }
 
-/// Makes a pending client a peer if its first packet has a valid tag. The tag proves that the sender has the
-/// keys; the sender of a replayed connect packet has no keys. A former peer that this client replaces may
-/// still be alive, and the client an attacker who shares or reads its address. So only a silent peer is
-/// replaced.
+/// Makes a pending client a peer if its first packet has a valid tag, which the sender of a replayed connect
+/// cannot make. Only a silent peer is replaced: the client may be an attacker who shares or reads its
+/// address.
 Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope,
                           std::span<const std::byte> datagram, Time now) {
     const Session session = pending.session;

@@ -87,8 +87,7 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
     const std::uint64_t newest = expand_ack(acks.newest);
     newest_acked_ = std::max(newest_acked_, newest);
 
-    // Packets that were declared lost also give round-trip samples: after a sudden rise of the round trip
-    // each packet is declared lost before its ack comes.
+    // Packets declared lost are measured too: after a sudden rise of the round trip all acks come too late.
     const Slot* const newest_slot = find(newest);
     const bool measures = newest_slot && newest >= measured_from_ && newest_slot->state != State::delivered;
     if (measures) sample_rtt(now - newest_slot->sent, acks.delay, stats);
@@ -134,8 +133,7 @@ void SentPackets::update(Time now, ConnectionStats& stats) {
         if (age < overtaken) break;  // later packets are younger
         const bool is_overtaken = number < newest_acked_;
         if (!is_overtaken && age < timeout) continue;
-        // The loss of a packet that was sent before the previous timeout does not count as another timeout,
-        // because the sender did not know of the previous one yet.
+        // A packet sent before the previous timeout makes no further one: the sender did not know of it yet.
         if (!is_overtaken && (timeouts_in_a_row_ == 0 || slot.sent > timed_out_at_)) {
             timed_out_at_ = now;
             timeouts_in_a_row_ = std::min<std::uint8_t>(timeouts_in_a_row_ + 1, kMaxDoublings);
@@ -149,8 +147,7 @@ void SentPackets::lose_all(ConnectionStats& stats) {
     for (std::uint64_t number = oldest_open_; open_ > 0; ++number) {
         if (is_open(number)) decide(slots_[index(number)], State::timed_out, Duration(0), false, stats);
     }
-    // decide() counted these packets as lost, but the end of a connection says nothing about the path.
-    stats.loss = loss;
+    stats.loss = loss;  // the end of a connection says nothing about the path
 }
 
 bool SentPackets::next_news(News& out) {

@@ -71,12 +71,11 @@ public:
     /// Call it when the path has changed: forgets the round-trip time.
     void restart(ConnectionStats& stats);
 
-    /// Time from sending a packet until its ack is overdue. Computed from the smoothed round trip and its
-    /// deviation, at most 3 s; 500 ms before the first sample.
+    /// Time until an ack is overdue, from the smoothed round trip and its deviation; at most 3 s; 500 ms at
+    /// first.
     Duration answer_timeout(const ConnectionStats& stats) const;
-    /// answer_timeout(), doubled for each timeout since the last ack (at most five times), and at most 3 s. A
-    /// packet without an ack is declared lost after twice this time. Source of the doubling: RFC 6298,
-    /// section 5.5.
+    /// answer_timeout(), doubled for each timeout since the last ack (at most five times, RFC 6298,
+    /// section 5.5), and at most 3 s. A packet without an ack is declared lost after twice this time.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     std::uint32_t open_packets() const { return open_; }
     /// When the newest tracked packet was sent.

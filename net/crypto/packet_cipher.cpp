@@ -86,9 +86,8 @@ bool PacketCipher::open_with(const SecretKey& key, std::uint64_t number, std::sp
 bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                         std::size_t header_bytes, Time now, Duration linger) {
     if (!receive_ || packet.size() < header_bytes + tag_bytes()) return false;
-    // A packet of the other phase has the former key if its number is lower than the number of the first
-    // packet that opened with the present key. Else it has the next key, because numbers under the next key
-    // are higher than all numbers under the present key.
+    // A packet of the other phase has the former key if its number is below the first under the present key;
+    // else the next key.
     const bool is_other = is_sealed_ && key_phase != receive_phase_;
     const bool is_former = is_other && number < receive_first_;
     const std::optional<SecretKey>& key = is_former ? former_ : is_other ? next_ : receive_;

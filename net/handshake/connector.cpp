@@ -144,9 +144,8 @@ std::string Connector::why_unreachable() const {
     return text.empty() && !exchanges_.empty() ? "it did not accept in time" : text;
 }
 
-/// Returns whether the refusals explain that no answer came: no connect packet was sent yet, or at least one
-/// refusal came for every three of them. A server with another key refuses all connect packets, the right one
-/// only damaged ones.
+/// Returns whether the refusals explain that no answer came: one came for every three connect packets. A
+/// server with another key refuses all of them, the right one only damaged ones.
 bool Connector::does_hint_explain() const {
     return connects_ == 0 || 3 * hints_ >= connects_;
 }
@@ -186,10 +185,9 @@ void Connector::send_request(Time now) {
     }
 }
 
-/// Makes the exchange of this cookie the last in exchanges_. A cookie that was tried before keeps its
-/// exchange, and with it its message, unless kMaxExchanges other cookies were tried since. Each new exchange
-/// has an ephemeral key of its own, because a key must not be used with two prologues. Returns false if the
-/// server's public key is a low-order point.
+/// Makes the exchange of this cookie the last in exchanges_. A cookie keeps its exchange and message until
+/// kMaxExchanges others were tried. Each exchange has an ephemeral key of its own, because a key must not be
+/// used with two prologues. Returns false if the server's public key is a low-order point.
 bool Connector::begin_exchange(const Cookie& cookie) {
     if (const auto known = find(cookie); known != exchanges_.end()) {
         std::rotate(known, known + 1, exchanges_.end());

@@ -17,8 +17,7 @@ constexpr std::size_t kRecentMessages = 32, kRecentParities = 8;
 
 }  // namespace
 
-// Returns one more than the highest id in packets with lower numbers. Packets with higher numbers do not
-// count, even if they arrived earlier: a late packet must be read as if it had arrived in order.
+// Returns one more than the highest id in packets with lower numbers: a late packet is read as if in order.
 std::uint64_t Inbox::expected_id(std::uint64_t packet_number) const {
     if (packet_number > newest_packet_) return newest_id_ + 1;
     assert(newest_packet_ - packet_number <= 64);
@@ -140,8 +139,8 @@ std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte,
 }
 
 /// Delivers a message that need not wait. The pieces of a long message are kept until its last piece comes.
-/// If the sender makes one of these errors, the present piece counts as the last one: the message would
-/// exceed kMaxReliableBytes, or the message with the next id was delivered before this piece.
+/// An erroneous sender's piece counts as the last one if the message would exceed kMaxReliableBytes, or the
+/// next id was delivered before.
 Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
     if (slots_.empty() && id == base_ && !goes_on) {
         base_ += 1;

@@ -15,8 +15,7 @@
 namespace shoal::net::all {
 
 /// Limit of the sender: its reliable messages from the oldest unacknowledged one on have at most this many
-/// bytes together. An Inbox keeps at most kMaxReliableBytes more: the first pieces of an incomplete message.
-/// The sender stops counting them when they are acknowledged, but the Inbox keeps them until the last piece.
+/// bytes together. An Inbox keeps up to kMaxReliableBytes more: acknowledged pieces of an incomplete message.
 constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
 /// One per connection. Allocates no memory before the first message that needs it.
@@ -31,9 +30,9 @@ public:
     /// the window, or its reliable messages would exceed the limit of kept bytes.
     bool plausible(const Packet& packet) const;
 
-    /// Returns whether the messages of a plausible packet can be kept: a single high id must not make the
-    /// inbox allocate many slots at once. If false, do not acknowledge the packet, so that the sender repeats
-    /// the messages; arrive() may still take the messages for which is_next() is true.
+    /// Returns whether the messages of a plausible packet can be kept: one high id must not allocate many
+    /// slots. If false, do not acknowledge the packet; arrive() may still take messages for which is_next()
+    /// is true.
     bool has_room(const Packet& packet) const;
     /// True for unreliable and sequenced messages, and for the lowest reliable id that is not delivered.
     bool is_next(const Frame& frame) const {

@@ -184,10 +184,9 @@ bool SendQueue::has_repeats(const Terms& terms) const {
     return terms.loss > kLossForOne && !repeats_.empty() && repeats_[0].sent + kRepeatAlone <= terms.now;
 }
 
-/// Returns whether bulk messages must take turns with normal messages. First case: a bulk message was lost
-/// twice. Later messages of its key may wait for it, and it needs a packet without payload. Second case: half
-/// of the reliable window is used, and a bulk message was lost or only a part of its pieces was sent. The
-/// window cannot advance beyond an undelivered message, so it would soon be full.
+/// Returns whether bulk messages must take turns with normal messages: if one was lost twice, because others
+/// may wait for it, and it needs a packet without payload; or if half of the reliable window is used, and one
+/// was lost or has unsent pieces, because the window cannot advance beyond it and would soon be full.
 bool SendQueue::is_held_up() const {
     if (waiting_bytes_[std::size_t(Weight::bulk)] == 0) return false;
     if (queue(Weight::bulk, lost_twice).first != kNone) return true;
@@ -214,10 +213,9 @@ bool SendQueue::take_next(Draft& draft, Weight weight, const Terms& terms) {
         Newest* const before = needs_id && message.key != Delivery::kNoKey ? &newest(message.key) : nullptr;
         if (needs_id) {
             message.id = next_id();
-            // The receiver delivers the message with the id `id - distance` before this one. Distance 0: this
-            // message need not wait. If all earlier messages were delivered, distance 1 causes no wait
-            // either. It is better than 0, because the next message of the key often has distance 1, too, and
-            // the two can share a head.
+            // The receiver delivers message `id - distance` before this one; distance 0: it need not wait. If
+            // all earlier messages were delivered, distance 1 causes no wait either, and the next message of
+            // the key, which often has distance 1, can share the head.
             const bool has_predecessor = before && before->id >= base_;
             message.distance = has_predecessor ? static_cast<std::uint16_t>(message.id - before->id)
                                                : before && sent_.empty();
@@ -275,9 +273,8 @@ void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
     }
 }
 
-/// Adds the parity of this message and the message with the previous id. The parity protects two messages and
-/// has the size of one. Returns false if there is no room. Also returns false unless both messages are in
-/// flight, and have the same size, distance 1 and no later pieces.
+/// Adds the parity of this message and the one before it, which has the size of one of them. Returns false if
+/// there is no room, or unless both are in flight, of the same size, with distance 1 and no later pieces.
 bool SendQueue::take_parity(Draft& draft, Message& message) {
     const Message* const before = find(message.id - 1);
     if (!before || before->copies == 0 || before->size != message.size) return false;

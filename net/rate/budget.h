@@ -9,10 +9,9 @@
 
 namespace shoal::net::all {
 
-/// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next packet
-/// waits until the debt is paid. Unused budget is saved up to a maximum: two packets, or the bytes that the
-/// rate allows in 50 ms if these are more. A new budget is ten packets, even if the maximum is less; only
-/// spending and limit() reduce it.
+/// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next waits
+/// until the debt is paid. Two packets, or the bytes of 50 ms if these are more, can be saved. A new budget
+/// is ten packets, even if that is more; only spending and limit() reduce it.
 class Budget {
 public:
     explicit Budget(Time now) : accrued_(now) {}
@@ -31,8 +30,7 @@ public:
         if (bytes_ <= 0) reserve_ = (std::max)(reserve_ - static_cast<double>(bytes), -kReserve);
         bytes_ = (std::max)(bytes_ - static_cast<double>(bytes), -kTwoPackets);
     }
-    /// Takes the bytes of a packet that never waits for the budget, such as an ack. Never overdraws the
-    /// budget.
+    /// Takes the bytes of a packet that never waits, such as an ack. Never overdraws the budget.
     void spend_spare(std::size_t bytes) {
         if (bytes_ > 0) bytes_ = (std::max)(bytes_ - static_cast<double>(bytes), 0.0);
     }
@@ -40,8 +38,7 @@ public:
     void limit(double bytes_per_second) { bytes_ = (std::min)(bytes_, most_saved(bytes_per_second)); }
 
     bool is_left() const { return bytes_ > 0; }
-    /// Like is_left(), for the case that only a few small messages wait: these may also use a reserve, which
-    /// grows by a tenth of the rate.
+    /// Like is_left(), if only a few small messages wait: a reserve for them grows by a tenth of the rate.
     bool is_left_for_urgent() const { return bytes_ > 0 || reserve_ > 0; }
 
 private:
