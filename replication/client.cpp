@@ -183,7 +183,7 @@ void Client::update(net::Time now) {
     actions_.end_accepted();
     queue_.deliver(now, time ? std::optional(time->tick) : std::nullopt);
     receiver_.end_kept();
-    if (queue_.size() == 0) receiver_.forget_ended_keys();
+    if (queue_.size() == 0) receiver_.replicas().forget_ended_keys();
     actions_.run_waiting();
     if (!is_correct)
         endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,

@@ -18,7 +18,7 @@ void Presentation::start(std::uint32_t tick_us) {
     if (!interpolator_.is_needed() || !receiver_.options().interpolate || clock_) return;
     clock_.emplace(tick_us);
     interpolator_.set_tick_us(tick_us);
-    receiver_.set_long_gap(static_cast<Tick>(RenderClock::kMaxDelay.count() / tick_us));
+    receiver_.replicas().set_long_gap(static_cast<Tick>(RenderClock::kMaxDelay.count() / tick_us));
     if (receiver_.newest_tick()) clock_->receive(*receiver_.newest_tick(), arrival_, false);
 }
 

@@ -148,7 +148,7 @@ std::string ClientActions::take(ActionRecord& record) {
         std::span<const ComponentIndex> held;
         if (on_spawned_ && world_.is_alive(entity)) held = on_spawned_(entity);
         pending_.push_back({next_pending_, entity});
-        receiver_.expect(next_pending_, entity, held);
+        receiver_.replicas().expect(next_pending_, entity, held);
         next_pending_ = pending_after(next_pending_);
     }
     return {};
@@ -261,7 +261,7 @@ void ClientActions::end_pending(PendingId id, NetId net_id) {
     if (answered_.size() <= kMostAnswered) return;
     const Answered oldest = answered_.front();
     answered_.erase(answered_.begin());
-    receiver_.forget_expected(oldest.id);
+    receiver_.replicas().forget_expected(oldest.id);
     destroy_unless_replica(oldest.entity);  // its record will spawn another entity
 }
 
@@ -269,7 +269,7 @@ bool ClientActions::use_gone(std::span<const std::byte> message) {
     const std::optional<std::vector<PendingId>> ids = read_gone(message);
     if (!ids) return false;
     for (const std::uint32_t id : *ids) {
-        if (!is_pending(id)) receiver_.note_ended(id);
+        if (!is_pending(id)) receiver_.replicas().note_ended(id);
         for (const Answered& answered : answered_)
             if (answered.id == id) destroy_unless_replica(answered.entity);
     }
@@ -306,7 +306,7 @@ void ClientActions::undo_pending() {
     while (!pending_.empty()) {
         const Pending pending = pending_.back();
         pending_.pop_back();
-        receiver_.forget_expected(pending.id);
+        receiver_.replicas().forget_expected(pending.id);
         if (world_.is_alive(pending.entity)) world_.destroy(pending.entity);
     }
 }
@@ -338,7 +338,7 @@ void ClientActions::reset() {
     queue_.reset();
     undo_pending();
     for (const Answered& answered : answered_) {
-        receiver_.forget_expected(answered.id);
+        receiver_.replicas().forget_expected(answered.id);
         destroy_unless_replica(answered.entity);
     }
     answered_.clear();

@@ -126,7 +126,7 @@ public:
     /// pending id. The replica then holds the components `held`, ascending, see Receiver::hold(). If the
     /// entity is dead by then, the replica is suppressed. A call is used for one replica. A second call with
     /// the same id replaces the first.
-    void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held) {
+    void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held = {}) {
         expected_[pending] = {entity, {held.begin(), held.end()}};
     }
     void forget_expected(std::uint32_t pending) { expected_.erase(pending); }

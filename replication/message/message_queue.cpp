@@ -138,7 +138,7 @@ bool MessageQueue::is_early(const Waiting& waiting, std::optional<Tick> render_t
 /// Returns whether an entity is named that is not in the world, but may still appear.
 bool MessageQueue::lacks_entity(const Waiting& waiting) const {
     bool lacks = false;
-    for_each_named(waiting, [&](NetId net_id) { lacks = lacks || receiver_.may_appear(net_id); });
+    for_each_named(waiting, [&](NetId net_id) { lacks = lacks || receiver_.replicas().may_appear(net_id); });
     return lacks;
 }
 
@@ -148,7 +148,7 @@ bool MessageQueue::lacks_state(const Waiting& waiting) const {
     if (!type_of(waiting).has_state) return false;
     bool lacks = false;
     for_each_named(waiting, [&](NetId net_id) {
-        lacks = lacks || receiver_.is_older_than(net_id, waiting.message.tick);
+        lacks = lacks || receiver_.replicas().is_older_than(net_id, waiting.message.tick);
     });
     return lacks;
 }

@@ -98,12 +98,6 @@ public:
     /// Tick of the version of a replica that the world has; nothing if the entity is no replica.
     std::optional<Tick> shown_tick(ecs::Entity entity) const;
 
-    /// See Replicas::expect().
-    void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held = {}) {
-        replicas_.expect(pending, entity, held);
-    }
-    void forget_expected(std::uint32_t pending) { replicas_.forget_expected(pending); }
-
     /// Translates references between the world and net ids.
     EntityMap& entities() { return replicas_; }
 
@@ -144,13 +138,6 @@ public:
     }
     /// Returns 0 if the entity is not a replica and had no key at the last apply().
     NetId net_id(ecs::Entity entity) const { return replicas_.net_id(entity); }
-    /// Returns whether an entity with this net id can still appear in the world: there is none, and the game
-    /// did not destroy it.
-    bool may_appear(NetId net_id) const { return replicas_.may_appear(net_id); }
-    /// See Replicas.
-    bool is_older_than(NetId net_id, Tick tick) const { return replicas_.is_older_than(net_id, tick); }
-    void note_ended(NetId net_id) { replicas_.note_ended(net_id); }
-    void forget_ended_keys() { replicas_.forget_ended_keys(); }
     /// Sets the function that appends the net ids in the messages that were not handled yet.
     using FindNamed = std::function<void(std::vector<NetId>&)>;
     void set_named(FindNamed fn) { find_named_ = std::move(fn); }
@@ -222,8 +209,6 @@ public:
     const Replicas& replicas() const { return replicas_; }
     /// For a LocalWrites::Pause while the library runs the game's steps and mutations.
     LocalWrites& local_writes() { return local_writes_; }
-    /// See Replicas::set_long_gap().
-    void set_long_gap(Tick ticks) { replicas_.set_long_gap(ticks); }
 
     /// For tests: all parts are consistent.
     bool is_consistent() const;

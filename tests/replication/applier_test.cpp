@@ -132,7 +132,7 @@ TEST(Applier, Rule13AReplicaThatTheGameDestroyedIsCountedAtItsDespawn) {
 TEST(Applier, AnExpectedEntityThatTheGameDestroyedIsNotCreatedByLaterRecords) {
     Pair pair;
     const ecs::Entity made = pair.mirror.spawn(at(1));
-    pair.receiver.expect(kFirstPending | 7u, made);
+    pair.receiver.replicas().expect(kFirstPending | 7u, made);
     pair.mirror.destroy(made);
     const ecs::Entity entity = pair.spawn(at(1)), aimer = pair.spawn(Aim{entity, 1});
     pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(entity), 7);
@@ -155,9 +155,9 @@ TEST(Applier, AnExpectedEntityThatTheGameDestroyedIsNotCreatedByLaterRecords) {
 TEST(Applier, AnEntityThatIsNotExpectedAnyMoreStaysTheGames) {
     Pair pair;
     const ecs::Entity made = pair.mirror.spawn(at(1)), other = pair.mirror.spawn(at(2));
-    pair.receiver.expect(kFirstPending | 7u, made);
-    pair.receiver.expect(kFirstPending | 8u, other);
-    pair.receiver.forget_expected(kFirstPending | 7u);
+    pair.receiver.replicas().expect(kFirstPending | 7u, made);
+    pair.receiver.replicas().expect(kFirstPending | 8u, other);
+    pair.receiver.replicas().forget_expected(kFirstPending | 7u);
     const ecs::Entity first = pair.spawn(at(5)), second = pair.spawn(at(6));
     pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(first), 7);
     pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(second), 8);
@@ -174,7 +174,7 @@ TEST(Applier, AnExpectedEntityGetsTheServersComponentsWithItsFirstRecord) {
     const ecs::Entity made = pair.mirror.spawn(at(1), Wolf{}, Name{"mine"}, sim::Secret{3});
     const auto held = static_cast<ComponentIndex>(pair.schema.find<sim::Health>());
     pair.mirror.set(made, sim::Health{50});
-    pair.receiver.expect(kFirstPending | 7u, made, {&held, 1});
+    pair.receiver.replicas().expect(kFirstPending | 7u, made, {&held, 1});
     const ecs::Entity entity = pair.spawn(at(2), Name{"server's"}, sim::Health{9});
     pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(entity), 7);
     pair.exchange();

@@ -336,7 +336,7 @@ TEST(DelayedReplicas, WhatAClientSpawnedAheadIsShownAtOnce) {
     Pair& pair = delayed.pair;
     delayed.steps(10);
     const ecs::Entity made = pair.mirror.spawn(Place{1});
-    pair.receiver.expect(kFirstPending | 7u, made);
+    pair.receiver.replicas().expect(kFirstPending | 7u, made);
     const ecs::Entity ship = pair.spawn(Place{2});
     pair.sender.set_pending_id(pair.peer, pair.sender.assign_net_id(ship), 7);
     for (int i = 2; i < 9; ++i) {

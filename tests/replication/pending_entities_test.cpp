@@ -201,7 +201,7 @@ TEST(Actions, APendingEntityBecomesOneReplicaAlsoIfAHostileServerNamesItTwice) {
     Stage stage(stage_schema());
     Stage::Client& client = stage.add_client();
     const ecs::Entity spawned = client.world.spawn(Place{1});
-    client.receiver.expect(kFirstPending | 7u, spawned);
+    client.receiver.replicas().expect(kFirstPending | 7u, spawned);
     const ecs::Entity a = stage.world.spawn(Place{1}, Replicated{}),
                       b = stage.world.spawn(Place{2}, Replicated{});
     stage.sender.set_pending_id(client.peer, stage.sender.assign_net_id(a), 7);
@@ -218,7 +218,7 @@ TEST(Actions, APendingPartStaysTheSameEntityWhenItsFormerWholeDies) {
     const ecs::Entity first = stage.world.spawn(Place{1}, Replicated{}),
                       second = stage.world.spawn(Place{2}, Replicated{});
     stage.run(5);
-    client.receiver.expect(kFirstPending | 7u, client.world.spawn(Place{3}));
+    client.receiver.replicas().expect(kFirstPending | 7u, client.world.spawn(Place{3}));
     const ecs::Entity part = stage.world.spawn(Place{3}, Replicated{});
     stage.world.add(part, ecs::to<PartOf>(first));
     stage.sender.set_pending_id(client.peer, stage.sender.assign_net_id(part), 7);

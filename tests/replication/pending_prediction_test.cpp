@@ -18,7 +18,7 @@ struct Launch : Rowing {
         spawn_own();
         run(40);
         born = theirs.spawn(Spot{50}, Sum{}, Oar{1});
-        receiver.expect(kFirstPending + 1, born, predictor.add_pending(born));
+        receiver.replicas().expect(kFirstPending + 1, born, predictor.add_pending(born));
         run(answer);
         on_tick = [this, is_own, x = theirs.get<Spot>(born).x] {
             boat = is_own ? spawn_own() : spawn_other();

@@ -591,7 +591,7 @@ struct Early : Road {
         early = pair.mirror.spawn(Cart{10});
         const std::span<const ComponentIndex> held = predictor.add_pending(early);
         EXPECT_EQ(held.size(), 3u) << "cart, laps and stick";
-        pair.receiver.expect(kFirstPending | 1u, early, held);
+        pair.receiver.replicas().expect(kFirstPending | 1u, early, held);
     }
     /// The server has the cart, too: this one.
     void appear(ecs::Entity cart) {

@@ -34,20 +34,20 @@ TEST(ReceiverEntities, MayAppearUntilTheyAreThereOrTheGameDestroyedThem) {
     Pair pair;
     const ecs::Entity cat = pair.spawn(at(1));
     const NetId net_id = pair.sender.assign_net_id(cat);
-    EXPECT_TRUE(pair.receiver.may_appear(net_id)) << "no record of it has arrived";
+    EXPECT_TRUE(pair.receiver.replicas().may_appear(net_id)) << "no record of it has arrived";
     EXPECT_FALSE(pair.receiver.entity(net_id));
     const SentPacket packet = pair.tick_and_encode();
     EXPECT_EQ(pair.receive(packet), Receiver::Verdict::accepted);
-    EXPECT_TRUE(pair.receiver.may_appear(net_id)) << "not applied yet";
+    EXPECT_TRUE(pair.receiver.replicas().may_appear(net_id)) << "not applied yet";
     EXPECT_EQ(pair.receiver.entity_count(), 0u);
     pair.receiver.apply();
     const ecs::Entity replica = pair.receiver.entity(net_id);
-    EXPECT_FALSE(pair.receiver.may_appear(net_id)) << "it is there";
+    EXPECT_FALSE(pair.receiver.replicas().may_appear(net_id)) << "it is there";
     EXPECT_EQ(pair.receiver.net_id(replica), net_id);
     EXPECT_EQ(pair.receiver.net_id(pair.mirror.spawn(at(1))), 0u);
     EXPECT_EQ(pair.receiver.entity_count(), 1u);
     pair.mirror.destroy(replica);
-    EXPECT_FALSE(pair.receiver.may_appear(net_id)) << "the game destroyed it";
+    EXPECT_FALSE(pair.receiver.replicas().may_appear(net_id)) << "the game destroyed it";
     EXPECT_FALSE(pair.receiver.entity(net_id));
     EXPECT_EQ(pair.receiver.entity_count(), 0u);
 }
@@ -59,7 +59,7 @@ TEST(ReceiverEntities, ThatTheGameLoadedAreFoundByTheirKey) {
     pair.receiver.apply();
     EXPECT_EQ(pair.receiver.entity(StableKey{17}), own);
     EXPECT_EQ(pair.receiver.net_id(own), NetIds::reserved_for(StableKey{17}));
-    EXPECT_FALSE(pair.receiver.may_appear(NetIds::reserved_for(StableKey{17})));
+    EXPECT_FALSE(pair.receiver.replicas().may_appear(NetIds::reserved_for(StableKey{17})));
     EXPECT_FALSE(pair.receiver.entity(StableKey{18}));
     EXPECT_FALSE(pair.receiver.entity(StableKey{kMaxStableKey + 1}));
     EXPECT_EQ(pair.receiver.entity_count(), 0u) << "it is no replica";
@@ -67,7 +67,7 @@ TEST(ReceiverEntities, ThatTheGameLoadedAreFoundByTheirKey) {
     pair.mirror.remove<StableKey>(own);
     pair.receiver.apply();
     EXPECT_FALSE(pair.receiver.entity(StableKey{17}));
-    EXPECT_TRUE(pair.receiver.may_appear(NetIds::reserved_for(StableKey{17})));
+    EXPECT_TRUE(pair.receiver.replicas().may_appear(NetIds::reserved_for(StableKey{17})));
     pair.mirror.set(own, StableKey{17});
     pair.receiver.apply();
     EXPECT_EQ(pair.receiver.entity(StableKey{17}), own);
