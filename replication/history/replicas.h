@@ -45,7 +45,7 @@ public:
         std::uint32_t pending = 0;      // pending id in the full record; 0: none. See expect()
         bool is_adopted = false;        // the replica took over an expected entity
         std::uint32_t first_apply = 0;  // number of the apply() that gave it its entity
-        // Ascending: the components that this client decides at present, see Receiver::hold().
+        // Ascending: the components that this client decides currently, see Receiver::hold().
         std::vector<ComponentIndex> held;
         std::vector<ComponentIndex> overlaid;  // those of `held` that have the value of an action
     };

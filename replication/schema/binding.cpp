@@ -108,7 +108,7 @@ bool Binding::has(ecs::Entity entity, ComponentIndex component, EntityMap& map) 
                        [&](const auto& pair) { return map.to_net(pair.target) != 0; });
 }
 
-const Shape* Binding::present_shape(ecs::Entity entity, EntityMap& map) {
+const Shape* Binding::current_shape(ecs::Entity entity, EntityMap& map) {
     assert(world_.is_alive(entity));
     components_.clear();
     for (std::size_t i = 0; i < ids_.size(); ++i)
@@ -121,14 +121,14 @@ const Shape* Binding::present_shape(ecs::Entity entity, EntityMap& map) {
 /// removed since.
 const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     const Shape* const before = request.before.shape;
-    if (!before) return present_shape(entity, map);
+    if (!before) return current_shape(entity, map);
     const auto moved = [&](ComponentIndex component) {
         return has(entity, component, map) != (before->find(component) != Shape::kAbsent);
     };
     const bool is_other =
         std::any_of(request.changed.begin(), request.changed.end(), moved) ||
         (request.references_changed && std::any_of(relations_.begin(), relations_.end(), moved));
-    return is_other ? present_shape(entity, map) : before;
+    return is_other ? current_shape(entity, map) : before;
 }
 
 /// Copies the last image to words_, and quantises the changed components over the copy. Returns false if the

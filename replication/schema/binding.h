@@ -29,7 +29,7 @@ public:
 
     /// Returns the shape of the schema's components that a living entity has. It has a relation if a target
     /// has a net id.
-    const Shape* present_shape(ecs::Entity entity, EntityMap& map);
+    const Shape* current_shape(ecs::Entity entity, EntityMap& map);
 
     /// The work for capture().
     struct CaptureRequest {

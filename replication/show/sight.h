@@ -19,7 +19,7 @@ public:
                      void* value) const = 0;
 
     /// On a server: see() returns what the player's client showed when it made something for the tick
-    /// `made_for`, with this lag, see RenderTime::lag(). `now`: the present tick.
+    /// `made_for`, with this lag, see RenderTime::lag(). `now`: the current tick.
     virtual void look(PlayerId /*player*/, Tick /*made_for*/, std::optional<std::uint32_t> /*lag*/,
                       Tick /*now*/) {}
 

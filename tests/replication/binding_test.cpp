@@ -70,10 +70,10 @@ TEST(Binding, PresentShapeIgnoresComponentsOutsideTheSchema) {
     const ecs::Entity a = bound.spawn(Position{}, Wolf{}, Secret{});
     const ecs::Entity b = bound.spawn(Wolf{}, Position{});
     const ecs::Entity bare = bound.spawn(Secret{});
-    const Shape* shape = bound.binding.present_shape(a, bound);
+    const Shape* shape = bound.binding.current_shape(a, bound);
     EXPECT_EQ(shape->components.size(), 2u);
-    EXPECT_EQ(bound.binding.present_shape(b, bound), shape);
-    EXPECT_TRUE(bound.binding.present_shape(bare, bound)->components.empty());
+    EXPECT_EQ(bound.binding.current_shape(b, bound), shape);
+    EXPECT_TRUE(bound.binding.current_shape(bare, bound)->components.empty());
 }
 
 TEST(Binding, RestoreAddsAllNewComponentsInOneOperation) {
@@ -143,7 +143,7 @@ TEST(Binding, RemovesWhatTheImageDoesNotHaveAnyMore) {
     bound.binding.finish(entity, now.image(), Image{}, bound, false);
     EXPECT_TRUE(bound.world.has<Wolf>(entity)) << "nothing was written yet";
     bound.binding.finish(entity, now.image(), before.image(), bound, false);
-    EXPECT_EQ(bound.binding.present_shape(entity, bound), now.shape);
+    EXPECT_EQ(bound.binding.current_shape(entity, bound), now.shape);
     EXPECT_TRUE(bound.world.has<Secret>(entity));
 }
 
@@ -428,7 +428,7 @@ TEST(Binding, RemoveOthersRemovesEveryComponentThatIsNeitherInTheImageNorHeld) {
     const ecs::Entity entity = bound.spawn(Health{}, at(1), Name{}, Wolf{});
     const auto bare = bound.picture_of(bound.spawn());
     bound.binding.remove_others(entity, bare.image(), bound);
-    EXPECT_EQ(bound.binding.present_shape(entity, bound), bare.shape);
+    EXPECT_EQ(bound.binding.current_shape(entity, bound), bare.shape);
 }
 
 TEST(Binding, AHookMayDestroyTheEntityWhileOtherComponentsAreRemoved) {

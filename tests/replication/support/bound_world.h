@@ -36,7 +36,7 @@ public:
         std::vector<std::uint32_t> words;
     };
     Picture picture_of(ecs::Entity entity) {
-        Picture out{binding.present_shape(entity, *this), {}};
+        Picture out{binding.current_shape(entity, *this), {}};
         std::vector<std::uint32_t> parts;
         out.words.resize(out.shape->lane_words);
         for (std::size_t i = 0; i < out.shape->components.size(); ++i) {
