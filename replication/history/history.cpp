@@ -9,7 +9,7 @@ namespace shoal::replication::all {
 namespace {
 
 constexpr std::uint32_t kFirstChunks = 4;     // 1 MiB; memory that is not used yet takes no pages
-constexpr std::uint32_t kMostChunks = 256;    // most chunks in one allocation: 64 MiB
+constexpr std::uint32_t kMaxChunks = 256;     // most chunks in one allocation: 64 MiB
 constexpr std::uint32_t kAllChunks = 0x8000;  // 8 GiB: a block's number has 31 bits
 constexpr std::uint32_t kFirstCapacity = 2;   // versions
 constexpr std::size_t kStoredWords = 3;       // size of a version in a ring
@@ -53,7 +53,7 @@ void VersionPool::grow(std::size_t count) {
     const std::uint32_t needed = static_cast<std::uint32_t>((count + kChunkWords - 1) / kChunkWords);
     if (next_chunk_ + needed > chunks_.size()) {
         const std::uint32_t size = static_cast<std::uint32_t>(chunks_.size());
-        const std::uint32_t step = std::clamp(3 * size, kFirstChunks, kMostChunks);
+        const std::uint32_t step = std::clamp(3 * size, kFirstChunks, kMaxChunks);
         const std::uint32_t added = std::max(needed, std::min(step, kAllChunks - size));
         const std::size_t bytes = std::size_t{added} * kChunkWords * sizeof(std::uint32_t);
         next_chunk_ = static_cast<std::uint32_t>(chunks_.size());  // large blocks must be in one piece

@@ -8,7 +8,7 @@
 namespace shoal::replication::all {
 namespace {
 
-constexpr std::size_t kMostEndedKeys = 64;  // a message that names one more waits
+constexpr std::size_t kMaxEndedKeys = 64;  // a message that names one more waits
 
 }  // namespace
 
@@ -245,7 +245,7 @@ bool Replicas::may_appear(NetId net_id) const {
 
 void Replicas::note_ended(NetId net_id) {
     if (!NetIds::is_reserved(net_id)) return ended_.insert(net_id);
-    if (ended_keys_.size() < kMostEndedKeys) ended_keys_.push_back(net_id);
+    if (ended_keys_.size() < kMaxEndedKeys) ended_keys_.push_back(net_id);
 }
 
 bool Replicas::is_older_than(NetId net_id, Tick tick) const {

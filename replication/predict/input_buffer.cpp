@@ -71,7 +71,7 @@ std::span<const std::uint32_t> InputBuffer::take(Tick tick) {
     }
     for (std::size_t i = 0; i < presses.size(); ++i) {
         const std::uint32_t all = out_[presses[i]] + waiting_[i];
-        out_[presses[i]] = std::min<std::uint32_t>(all, Press::kMost);
+        out_[presses[i]] = std::min<std::uint32_t>(all, Press::kMax);
         waiting_[i] = static_cast<std::uint8_t>(all - out_[presses[i]]);
     }
     return out_;

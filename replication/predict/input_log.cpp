@@ -51,7 +51,7 @@ void InputLog::record(Tick tick) {
     words = input_;
     const std::vector<std::uint32_t>& presses = type_.layout.presses();
     for (std::size_t i = 0; i < presses.size(); ++i) {
-        words[presses[i]] = std::min<std::uint32_t>(waiting_[i], Press::kMost);
+        words[presses[i]] = std::min<std::uint32_t>(waiting_[i], Press::kMax);
         waiting_[i] -= words[presses[i]];
     }
     newest_ = tick;

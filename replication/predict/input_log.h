@@ -37,7 +37,7 @@ public:
     /// Returns whether set_input() was called since reset().
     bool is_in_use() const { return is_in_use_; }
 
-    /// Stores the present values and presses as the input of a tick. The input has at most Press::kMost
+    /// Stores the present values and presses as the input of a tick. The input has at most Press::kMax
     /// presses of each Press field; further presses wait for the next tick. Requires that the tick is newer
     /// than that of the last call. If ticks in between are missing, all earlier inputs are dropped.
     void record(Tick tick);

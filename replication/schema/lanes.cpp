@@ -12,7 +12,7 @@
 namespace shoal::replication::all {
 namespace {
 
-constexpr double kMostSteps = 4294967295.0;
+constexpr double kMaxSteps = 4294967295.0;
 
 template <class T>
 T load(const void* value, std::size_t offset) {
@@ -168,7 +168,7 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         if (!is_float(leaf.type)) return "quantised() is for float and double";
         if (!(codec.min < codec.max) || !(codec.step > 0)) return "quantised() needs min < max and step > 0";
         const double steps = leaf.steps = step_count(codec);
-        if (!(steps >= 1 && steps <= kMostSteps)) return "quantised() has no step or more than 2^32";
+        if (!(steps >= 1 && steps <= kMaxSteps)) return "quantised() has no step or more than 2^32";
         const double rounding = leaf.type == FieldType::f32 ? 0x1p-23 : 0x1p-50;
         const double reach = std::max(std::abs(codec.min), std::abs(codec.min + steps * codec.step));
         if (reach * rounding > codec.step / 4) return "quantised() has steps finer than the field's type";
@@ -179,7 +179,7 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         if (is_float(leaf.type) || leaf.type == FieldType::entity || leaf.type == FieldType::boolean)
             return "bounded() is for integers and enums";
         if (!(codec.min <= codec.max) || std::abs(codec.min) > 0x1p53 || std::abs(codec.max) > 0x1p53 ||
-            codec.max - codec.min > kMostSteps || codec.min != std::floor(codec.min) ||
+            codec.max - codec.min > kMaxSteps || codec.min != std::floor(codec.min) ||
             codec.max != std::floor(codec.max))
             return "bounded() needs whole numbers min <= max, at most 2^32 of them";
         const bool is_signed = size_info(leaf.type).is_signed;

@@ -9,7 +9,7 @@ namespace shoal::replication::all {
 /// also if the frames of a client are shorter or longer than a tick. Unlike other fields it is not held: an
 /// input that is missing at its tick has no press. Codecs do not apply to it.
 struct Press {
-    static constexpr std::uint8_t kMost = 3;  // most presses in one tick; more wait for the next tick
+    static constexpr std::uint8_t kMax = 3;  // most presses in one tick; more wait for the next tick
 
     constexpr Press() = default;
     constexpr Press(bool is_pressed) : count(is_pressed ? 1 : 0) {}

@@ -86,7 +86,7 @@ bool LayoutSink::scalar(std::string_view type, FieldType kind, bool is_enum, std
 bool LayoutSink::press(std::size_t offset) {
     if (rows_.back().part != Part::kNone)
         return refuse(ecs::all::type_name<Press>(), "it is in a string, vector, optional or map");
-    Leaf leaf{FieldType::u8, false, static_cast<std::uint32_t>(offset), bounded(0, Press::kMost)};
+    Leaf leaf{FieldType::u8, false, static_cast<std::uint32_t>(offset), bounded(0, Press::kMax)};
     leaf.is_press = true;
     leaves.push_back(leaf);
     return true;

@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t kMinRecordBits = 3;    // the smallest record header: gap and kind
 constexpr std::size_t kMaxRecordBits = 150;  // more than the largest record header
 constexpr std::size_t kMaxHeaderBits = 300;  // more than the largest header of a payload
-constexpr std::size_t kMostBits = net::kMaxLargePayloadBytes * 8;
+constexpr std::size_t kMaxBits = net::kMaxLargePayloadBytes * 8;
 // So many bits of records that are too large at present are encoded at most for a payload.
-constexpr std::size_t kMostOversizedBits = std::size_t{16} * 1024 * 8;
+constexpr std::size_t kMaxOversizedBits = std::size_t{16} * 1024 * 8;
 constexpr std::size_t kNearlyFull = 24;  // bits: less room is not worth another try
 
 std::uint32_t index_of(std::uint64_t key) {
@@ -60,7 +60,7 @@ std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerV
                                        const StateHeader& header, const Room& room) {
     const net::all::Fifo<std::uint32_t>& queue = view.queue(first.queue);
     std::size_t position = first.position, oversized_bits = 0;
-    for (; position < queue.size() && oversized_bits < kMostOversizedBits; ++position) {
+    for (; position < queue.size() && oversized_bits < kMaxOversizedBits; ++position) {
         if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
         const std::uint32_t index = queue[position];
         const Place place{first.queue, position};
@@ -88,7 +88,7 @@ std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerV
 bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header,
                                    const Room& room, Place place) {
     ClusterSlots& clusters = view.clusters();
-    if (clusters.exceeds(cluster, kMostBits, tick_)) return false;
+    if (clusters.exceeds(cluster, kMaxBits, tick_)) return false;
     if (!clusters.visit(cluster) || clusters.exceeds(cluster, room.most_bits, tick_)) return true;
     const std::span<const std::uint32_t> slots = clusters.slots_of(cluster);
     const auto is_in_large = [&](std::uint32_t slot) { return view.is_in(slot, *room.large); };
@@ -100,7 +100,7 @@ bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const 
     drop_from(first);
     clusters.note_excess(cluster, room.most_bits, tick_);
     if (room.large) clusters.note_oversized(cluster);
-    const bool is_too_large = room.most_bits == kMostBits;
+    const bool is_too_large = room.most_bits == kMaxBits;
     parted_count_ += is_too_large;
     return !is_too_large;
 }
@@ -112,7 +112,7 @@ bool PayloadWriter::fit_alone(const StateHeader& header, std::size_t first, std:
         bits += kMaxRecordBits + candidates_[i].delta.bits;
     if (bits <= most_bits) return true;
     StateHeader alone = header;
-    if (most_bits == kMostBits) alone.anchor.reset();  // as in write()
+    if (most_bits == kMaxBits) alone.anchor.reset();  // as in write()
     alone.record_count = static_cast<std::uint32_t>(candidates_.size() - first);
     const std::span<std::uint64_t> keys = std::span(by_slot_).subspan(first);
     std::sort(keys.begin(), keys.end());

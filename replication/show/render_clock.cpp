@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kQuantile = 0.98;
 constexpr double kCatchUpUs = 1e6;      // an error of the delay is corrected in about this time
-constexpr double kMostRate = 0.05;      // the render time runs at most by this fraction faster or slower
+constexpr double kMaxRate = 0.05;       // the render time runs at most by this fraction faster or slower
 constexpr double kLargeErrorUs = 5e5;   // a larger error is corrected at once
 constexpr double kSettlingUs = 1e6;     // time after the first payload in which errors are corrected at once
 constexpr double kLongGapUs = 250'000;  // in a longer gap between payloads the server had nothing to send
@@ -95,7 +95,7 @@ void RenderClock::update(net::Time now) {
     } else if (now_us < kSettlingUs || std::abs(error_us) > kLargeErrorUs) {
         shown_us_ = std::max(shown_us_, aim_us);
     } else {
-        const double rate = std::clamp(error_us / kCatchUpUs, -kMostRate, kMostRate);
+        const double rate = std::clamp(error_us / kCatchUpUs, -kMaxRate, kMaxRate);
         const double correction_us = std::clamp(rate * passed_us, -std::abs(error_us), std::abs(error_us));
         shown_us_ += passed_us + correction_us;
     }

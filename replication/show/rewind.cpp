@@ -6,7 +6,7 @@
 namespace shoal::replication::all {
 namespace {
 
-constexpr double kMostSpeed = 1.1;  // of a client's render time; correct clients stay below 1.09
+constexpr double kMaxSpeed = 1.1;  // of a client's render time; correct clients stay below 1.09
 // Frames and ticks of a client do not begin at the same time, and all inputs of a frame saw the same. Actions
 // may differ from the inputs by another tick.
 constexpr double kSlackTicks = 2.0, kLongestFrameUs = 1e6 / 15, kActionSlackTicks = 1.0;
@@ -88,7 +88,7 @@ double Rewind::claimed(const Player& player, Tick now, std::optional<std::uint32
 /// The least lag with which the time does not run too fast.
 double Rewind::slowed(const Player& player, Tick now) const {
     if (!player.tick) return -max_ticks_;
-    return player.least_lag - (kMostSpeed - 1) * ticks(now - *player.tick);
+    return player.least_lag - (kMaxSpeed - 1) * ticks(now - *player.tick);
 }
 
 double Rewind::least_lag(const Player& player, Tick now) const {

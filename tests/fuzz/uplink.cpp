@@ -113,13 +113,13 @@ private:
     void check_values() {
         for (const shoal::ecs::Entity boat : boats_) {
             const Oar& oar = world_.get<Oar>(boat);
-            CHECK(oar.x >= -1 && oar.x <= 1 && oar.stroke.count <= Press::kMost && oar.signs.size() <= 3);
+            CHECK(oar.x >= -1 && oar.x <= 1 && oar.stroke.count <= Press::kMax && oar.signs.size() <= 3);
             CHECK(oar.aim >= 0 && oar.aim <= 1);
         }
         CHECK(world_.get<Oar>(drifting_).x == 1);
         for (std::uint32_t i = 0; i < kPlayers; ++i) {
             const InputStats stats = inputs_.stats(id(i));
-            CHECK(stats.joined_presses <= stats.late * Press::kMost);
+            CHECK(stats.joined_presses <= stats.late * Press::kMax);
         }
     }
 
