@@ -45,8 +45,8 @@ struct Lane {
 };
 
 constexpr Lane bounded_lane(LaneKind kind, std::uint32_t max) {
-    const int bits = std::bit_width(max) + (max == 0);
-    return {.kind = kind, .bits = static_cast<std::uint8_t>(bits), .bounded = true, .max = max};
+    const auto bits = static_cast<std::uint8_t>(std::bit_width(max | 1));
+    return {.kind = kind, .bits = bits, .bounded = true, .max = max};
 }
 
 /// Translates the entities of one world to net ids and back.
