@@ -268,7 +268,3 @@ private:
 };
 
 }  // namespace shoal::ecs::all
-
-namespace shoal::ecs {
-using all::Archetype, all::kBlockRows;
-}  // namespace shoal::ecs

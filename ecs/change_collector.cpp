@@ -5,33 +5,33 @@
 
 namespace shoal::ecs::all {
 
-/// Adds the entity at the end of entities_, with no bit set.
-inline void ChangeCollector::enter(Entity entity) {
-    if (entity.index >= at_.size() || count_ == entities_.size()) grow(entity.index);
-    at_[entity.index] = static_cast<std::uint32_t>(count_);
-    entities_[count_] = entity;
-    for (std::size_t word = 0; word < words_; ++word) bits_[count_ * words_ + word] = 0;
-    ++count_;
+/// The first word of the entity's row. Adds a row if it has none.
+inline std::uint64_t* ChangeCollector::row_of(Entity entity) {
+    if (is_entered(entity)) return &rows_[at_[entity.index]];
+    if (entity.index >= at_.size() || end_ + stride_ > rows_.size()) grow(entity.index);
+    std::uint64_t* const row = &rows_[end_];
+    at_[entity.index] = static_cast<std::uint32_t>(end_);
+    end_ += stride_;
+    row[0] = std::bit_cast<std::uint64_t>(entity);
+    row[1] = 0;
+    if (stride_ > 2) std::fill_n(row + 2, stride_ - 2, 0);
+    return row;
 }
 
-/// The entity's words of bits_. Enters the entity if necessary.
-inline std::uint64_t* ChangeCollector::bits_of(Entity entity) {
-    if (!is_entered(entity.index)) enter(entity);
-    const std::uint32_t at = at_[entity.index];
-    assert(entities_[at] == entity);  // forget() was called for former entities with this index
-    return bits_.data() + std::size_t{at} * words_;
+/// Makes room for one more row, and for this index in at_.
+void ChangeCollector::grow(std::uint32_t index) {
+    if (index >= at_.size())
+        at_.resize(std::max({index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));
+    if (end_ + stride_ > rows_.size()) rows_.resize(2 * rows_.size() + stride_);
 }
 
-inline void ChangeCollector::touch(std::span<const Entity> entities, std::uint32_t watch) {
-    const std::uint64_t bit = std::uint64_t{1} << watch % 64;
-    for (const Entity entity : entities) bits_of(entity)[watch / 64] |= bit;
+inline void ChangeCollector::touch(std::span<const Entity> entities, Bit bit) {
+    for (const Entity entity : entities) row_of(entity)[bit.word] |= bit.mask;
 }
 
 ChangeCollector::ChangeCollector(World& world) : world_(world) {
-    constexpr std::size_t kExpected = 512;  // first capacity, in entities
-    entities_.resize(kExpected);
-    bits_.resize(kExpected);
-    destroyed_.reserve(kExpected);
+    rows_.resize(1024);
+    destroyed_.reserve(512);
     hooks_.push_back(world.on_destroy([this](World&, std::span<const Entity> entities) {
         for (const Entity entity : entities) forget(entity);
         destroyed_.insert(destroyed_.end(), entities.begin(), entities.end());
@@ -44,76 +44,65 @@ std::uint32_t ChangeCollector::watch(ComponentId id) {
     if (known != watched_.end()) return watch;
 
     watched_.push_back(id);
-    if (watched_.size() > words_ * 64) {
-        std::vector<std::uint64_t> wider(entities_.size() * (words_ + 1));
-        for (std::size_t at = 0; at < count_; ++at)
-            for (std::size_t word = 0; word < words_; ++word)
-                wider[at * (words_ + 1) + word] = bits_[at * words_ + word];
-        bits_.swap(wider);
-        ++words_;
+    if (watch / 64 + 1 == stride_) {  // one more word of bits in each row
+        std::vector<std::uint64_t> wider;
+        for (std::size_t at = 0; at < end_; at += stride_) {
+            at_[entity_at(at).index] = static_cast<std::uint32_t>(wider.size());
+            wider.insert(wider.end(), &rows_[at], &rows_[at] + stride_);
+            wider.push_back(0);
+        }
+        end_ = wider.size();
+        rows_.swap(wider);
+        ++stride_;
     }
 
     using Batch = std::span<const Entity>;
-    const auto on_value = [this, watch](World&, Batch entities, const void*) { touch(entities, watch); };
+    const auto on_value = [this, bit = bit_of(watch)](World&, Batch entities, const void*) {
+        touch(entities, bit);
+    };
     hooks_.push_back(world_.on(HookKind::add, id, on_value));
     hooks_.push_back(world_.on(HookKind::change, id, on_value));
-    hooks_.push_back(
-        world_.on(HookKind::remove, id, [this, watch](World&, Batch entities, const void*, Removal why) {
-            if (why == Removal::component) touch(entities, watch);
-        }));
+    hooks_.push_back(world_.on(HookKind::remove, id,
+                               [this, bit = bit_of(watch)](World&, Batch entities, const void*, Removal why) {
+                                   if (why == Removal::component) touch(entities, bit);
+                               }));
     return watch;
 }
 
 void ChangeCollector::mark(Entity entity, std::uint32_t watch) {
     assert(watch < watch_count());
     if (watch < watch_count() && world_.is_alive(entity) && !world_.is_dying(entity))
-        touch({&entity, 1}, watch);
+        touch({&entity, 1}, bit_of(watch));
 }
 
 void ChangeCollector::mark_all(Entity entity) {
     if (!world_.is_alive(entity) || world_.is_dying(entity)) return;
-    std::uint64_t* bits = bits_of(entity);
+    std::uint64_t* const row = row_of(entity);
     for (const ComponentId id : world_.components_of(entity)) {
         const ComponentId told = world_.components().type_of(id);  // for a pair its relation, as in hooks
         for (std::uint32_t watch = 0; watch < watch_count(); ++watch)
-            if (watched_[watch] == told) bits[watch / 64] |= std::uint64_t{1} << watch % 64;
+            if (watched_[watch] == told) row[bit_of(watch).word] |= bit_of(watch).mask;
     }
-}
-
-/// Makes room for one more entity in entities_, and for this index in at_.
-void ChangeCollector::grow(std::uint32_t index) {
-    if (index >= at_.size())
-        at_.resize(std::max({index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));
-    if (count_ < entities_.size()) return;
-    entities_.resize(2 * count_);
-    bits_.resize(2 * count_ * words_);
 }
 
 void ChangeCollector::forget(Entity entity) {
-    if (!is_entered(entity.index)) return;
+    if (!is_entered(entity)) return;
     const std::uint32_t at = at_[entity.index];
-    if (entities_[at] != entity) return;
-    const std::size_t last = --count_;
-    if (at != last) {
-        entities_[at] = entities_[last];
-        at_[entities_[at].index] = at;
-        std::copy_n(bits_.begin() + static_cast<std::ptrdiff_t>(last * words_), words_,
-                    bits_.begin() + static_cast<std::ptrdiff_t>(at * words_));
-    }
+    end_ -= stride_;  // the last row takes the place
+    std::copy_n(&rows_[end_], stride_, &rows_[at]);
+    at_[entity_at(at).index] = at;
 }
 
 void ChangeCollector::clear() {
-    count_ = 0;
+    end_ = 0;
     destroyed_.clear();
 }
 
 bool ChangeCollector::is_consistent() const {
-    if (count_ > entities_.size() || bits_.size() != entities_.size() * words_) return false;
-    for (std::size_t at = 0; at < count_; ++at)
-        if (entities_[at].index >= at_.size() || at_[entities_[at].index] != at) return false;
-    return std::none_of(destroyed_.begin(), destroyed_.end(), [this](Entity entity) {
-        return is_entered(entity.index) && entities_[at_[entity.index]] == entity;
-    });
+    if (end_ > rows_.size() || end_ % stride_ != 0) return false;
+    for (std::size_t at = 0; at < end_; at += stride_)
+        if (entity_at(at).index >= at_.size() || at_[entity_at(at).index] != at) return false;
+    return std::none_of(destroyed_.begin(), destroyed_.end(), [this](Entity e) { return is_entered(e); });
 }
 
 }  // namespace shoal::ecs::all

@@ -74,7 +74,7 @@ public:
     struct Changes {
         const ChangeCollector* collector = nullptr;
 
-        std::size_t size() const { return collector->count_; }
+        std::size_t size() const { return collector->end_ / collector->stride_; }
         bool empty() const { return size() == 0; }
         Change operator[](std::size_t at) const { return collector->change(at); }
         Iterator begin() const { return {*this, 0}; }
@@ -94,30 +94,37 @@ public:
     bool is_consistent() const;
 
 private:
-    Change change(std::size_t at) const { return {entities_[at], {bits_.data() + at * words_, words_}}; }
-
-    /// Returns whether entities_ has an entity with this index.
-    bool is_entered(std::uint32_t index) const {
-        if (index >= at_.size()) return false;
-        // at_ may hold an old position: not less than count_, or now used by another entity. Both conditions
-        // are computed without a branch, as a branch on the first one is often mispredicted.
-        const std::size_t at = at_[index];
-        return static_cast<bool>(static_cast<int>(at < count_) &
-                                 static_cast<int>(entities_[at].index == index));
+    Entity entity_at(std::size_t begin) const { return std::bit_cast<Entity>(rows_[begin]); }
+    Change change(std::size_t row) const {
+        const std::size_t begin = row * stride_;
+        return {entity_at(begin), {rows_.data() + begin + 1, stride_ - 1}};
     }
-    void enter(Entity entity);
+
+    /// Returns whether the entity has a row.
+    bool is_entered(Entity entity) const {
+        if (entity.index >= at_.size()) return false;
+        // at_ may hold an old position: not less than end_, or now used by another entity. Both conditions
+        // are computed without a branch, as a branch on the first one is often mispredicted.
+        const std::size_t at = at_[entity.index];
+        return static_cast<bool>(static_cast<int>(at < end_) & static_cast<int>(entity_at(at) == entity));
+    }
     void grow(std::uint32_t index);
-    std::uint64_t* bits_of(Entity entity);
-    void touch(std::span<const Entity> entities, std::uint32_t watch);
+    std::uint64_t* row_of(Entity entity);
+
+    /// Where a row has the bit of a watch.
+    struct Bit {
+        std::size_t word;
+        std::uint64_t mask;
+    };
+    static Bit bit_of(std::uint32_t watch) { return {1 + watch / 64, std::uint64_t{1} << watch % 64}; }
+    void touch(std::span<const Entity> entities, Bit bit);
 
     World& world_;
     std::vector<ComponentId> watched_;
-    std::size_t words_ = 1;  // number of words in bits_ per entity
-
-    std::size_t count_ = 0;            // number of entities that changed
-    std::vector<Entity> entities_;     // only the first count_ are used
-    std::vector<std::uint64_t> bits_;  // words_ words for each entity in entities_
-    std::vector<std::uint32_t> at_;    // by entity index: position in entities_, if is_entered()
+    std::size_t stride_ = 2;           // words of a row: the handle of an entity that changed, then its bits
+    std::vector<std::uint64_t> rows_;  // only the words before end_ are used
+    std::size_t end_ = 0;
+    std::vector<std::uint32_t> at_;  // by entity index: where its row begins, if is_entered()
     std::vector<Entity> destroyed_;
     std::vector<Hook> hooks_;
 };

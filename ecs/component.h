@@ -427,8 +427,3 @@ private:
 };
 
 }  // namespace shoal::ecs::all
-
-namespace shoal::ecs {
-using all::ComponentType, all::destroy_with_target, all::exclusive, all::HookKind, all::many,
-    all::RelationTraits, all::Storable, all::to;
-}  // namespace shoal::ecs

@@ -245,7 +245,3 @@ HookFunction make_hook_function(Fn fn) {
 }
 
 }  // namespace shoal::ecs::all
-
-namespace shoal::ecs {
-using all::Hook, all::Removal;
-}  // namespace shoal::ecs

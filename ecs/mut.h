@@ -42,7 +42,3 @@ private:
 };
 
 }  // namespace shoal::ecs::all
-
-namespace shoal::ecs {
-using all::Mut;
-}  // namespace shoal::ecs

@@ -102,7 +102,3 @@ private:
 };
 
 }  // namespace shoal::ecs::all
-
-namespace shoal::ecs {
-using all::ComponentId;
-}  // namespace shoal::ecs

@@ -30,17 +30,7 @@ struct Changed;  // requires T, in a block that was written to: see Query::each_
 /// The part of a query that does not depend on its types.
 class QueryCore {
 public:
-    enum class Use : std::uint8_t {
-        read,
-        write,
-        write_some,
-        optional_read,
-        optional_write,
-        with,
-        pair,
-        without,
-        changed
-    };
+    enum class Use { read, write, write_some, optional_read, optional_write, with, pair, without, changed };
 
     struct Term {
         ComponentId id;
@@ -322,22 +312,16 @@ private:
     static std::uint32_t visit_rows(Fn& fn, bool& is_ended, const Entity* entities, std::uint32_t count,
                                     Fetches... fetches) {
         for (std::uint32_t row = 0; row < count; ++row) {
-            if constexpr (requires {
-                              { fn(entities[row], fetches.at(row)...) } -> std::same_as<bool>;
-                          }) {
-                if (is_ended = !fn(entities[row], fetches.at(row)...); is_ended) return row + 1;
-            } else if constexpr (requires { fn(entities[row], fetches.at(row)...); }) {
-                fn(entities[row], fetches.at(row)...);
-            } else if constexpr (requires {
-                                     { fn(fetches.at(row)...) } -> std::same_as<bool>;
-                                 }) {
-                if (is_ended = !fn(fetches.at(row)...); is_ended) return row + 1;
+            const auto call = [&](auto&... entity) { return fn(entity..., fetches.at(row)...); };
+            if constexpr (requires { fn(entities[row], fetches.at(row)...); }) {
+                is_ended = !goes_on(call, entities[row]);
             } else if constexpr (requires { fn(fetches.at(row)...); }) {
-                fn(fetches.at(row)...);
+                is_ended = !goes_on(call);
             } else {
                 static_assert(kArguments > kTerms,
                               "one argument per term, filters left out; may take Entity first");
             }
+            if (is_ended) return row + 1;
         }
         return count;
     }

@@ -79,7 +79,3 @@ private:
 };
 
 }  // namespace shoal::ecs::all
-
-namespace shoal::ecs {
-using all::Targets;
-}  // namespace shoal::ecs

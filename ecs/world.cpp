@@ -59,10 +59,6 @@ World::~World() {
     hooks_.clear();  // before any member is destroyed: objects that the functions own may use the world
 }
 
-ComponentId World::register_component(const ComponentType& type) {
-    return components_.add(type);
-}
-
 Entity World::spawn_bare() {
     const Entity entity = entities_.take();
     locks_ != 0 ? commands_.push(CommandQueue::Kind::spawn, entity, {}, {})

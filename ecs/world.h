@@ -28,6 +28,16 @@ class Sources;
 template <Relation R>
 class TargetRange;
 
+/// Calls a function of a loop. Returns false if the function returned false, which ends the loop.
+template <class Fn, class... Arguments>
+bool goes_on(Fn& fn, const Arguments&... arguments) {
+    if constexpr (std::is_same_v<std::invoke_result_t<Fn&, const Arguments&...>, bool>) {
+        return fn(arguments...);
+    } else {
+        return fn(arguments...), true;
+    }
+}
+
 /// Not thread-safe. Handles, ids and hooks are valid only in the world that returned them.
 ///
 /// Deferral: while a hook runs, a query iterates or a Deferral lives, no row moves. Spawns, destroys, adds
@@ -66,7 +76,7 @@ public:
     }
 
     /// Registers a component without a C++ type. Each call returns a new id, also for a name in use.
-    ComponentId register_component(const ComponentType& type);
+    ComponentId register_component(const ComponentType& type) { return components_.add(type); }
 
     /// components()[id] describes a component. The ids are 0 to components().size() - 1.
     const ComponentTable& components() const { return components_; }
@@ -453,16 +463,6 @@ private:
         return components_.find(type_tag<T>);
     }
 
-    /// Calls a function that may end a loop by returning false.
-    template <class Fn, class Argument>
-    static bool goes_on(Fn& fn, const Argument& argument) {
-        if constexpr (std::is_same_v<std::invoke_result_t<Fn&, const Argument&>, bool>) {
-            return fn(argument);
-        } else {
-            return fn(argument), true;
-        }
-    }
-
     bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
 
     Writable writable(Entity entity, ComponentId id) {
@@ -552,7 +552,9 @@ private:
 }  // namespace shoal::ecs::all
 
 namespace shoal::ecs {
-using all::World;
+using all::Archetype, all::ComponentId, all::ComponentType, all::destroy_with_target, all::exclusive,
+    all::Hook, all::HookKind, all::kBlockRows, all::many, all::Mut, all::RelationTraits, all::Removal,
+    all::Storable, all::Targets, all::to, all::World;
 }  // namespace shoal::ecs
 
 #include "world_templates.h"
