@@ -16,7 +16,6 @@ namespace {
 // words of the libraries' insides
 struct Tag {};
 struct Value {};
-struct Key {};
 struct Component {};
 struct Hello {};
 struct Lane {};
@@ -43,8 +42,7 @@ TEST(Macros, OfOtherSystemsDoNotReachReplication) {
     schema.input<Look>("look");
     schema.action<Shot>("shot");
     World world;
-    const Entity one =
-        world.spawn(Replicated{}, Place{5}, Tag{}, Value{}, Key{}, Component{}, Hello{}, Lane{});
+    const Entity one = world.spawn(Replicated{}, Place{5}, Tag{}, Value{}, Component{}, Hello{}, Lane{});
     world.set(one, Image{}, View{}, Part{}, Flight{});
     EXPECT_NE(schema.find<Place>(), schema.find<Look>());
     EXPECT_TRUE(world.has<Replicated>(one));
