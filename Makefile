@@ -208,11 +208,9 @@ $(out)/readme/%/made: %/README.md tests/snippets.sh $(readme_tests) tests/vendor
 	@touch $@
 
 # All headers of a folder, behind the macros of other systems.
-$(foreach folder,ecs net replication,$(eval $(out)/tests/$(folder)/macros_test.o: $(out)/headers/$(folder).inc))
+$(foreach folder,ecs net replication,$(eval $(call unit,$(out)/headers/$(folder),$(wildcard $(folder)/*.h $(folder)/*/*.h))))
+$(foreach folder,ecs net replication,$(eval $(out)/tests/$(folder)/macros_test.o: $(out)/headers/$(folder).cpp))
 $(out)/tests/%/macros_test.o: private CXXFLAGS += -I$(out)
-$(out)/headers/%.inc: $(foreach folder,ecs net replication,$(wildcard $(folder)/*.h $(folder)/*/*.h))
-	@mkdir -p $(@D)
-	@for header in $(filter $*/%,$^); do echo "#include \"$$header\""; done > $@
 
 $(prelude)%.h.gch: tests/prelude.h Makefile
 	@mkdir -p $(@D)

@@ -5,7 +5,7 @@
 
 #include "tests/support/foreign_macros.h"
 // after the macros; all of them, listed by the Makefile
-#include "headers/ecs.inc"
+#include "headers/ecs.cpp"
 
 using namespace shoal::ecs;
 

@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_macros.h"
 // after the macros; all of them, listed by the Makefile
-#include "headers/net.inc"
+#include "headers/net.cpp"
 
 using namespace shoal::net::all;
 

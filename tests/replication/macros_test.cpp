@@ -5,7 +5,7 @@
 
 #include "tests/support/foreign_macros.h"
 // after the macros; all of them, listed by the Makefile
-#include "headers/replication.inc"
+#include "headers/replication.cpp"
 
 using namespace shoal::ecs;
 using namespace shoal::net;
