@@ -216,13 +216,13 @@ public:
     enum class Verdict { good, dropped, malformed };
 
     static Decoder sealed(std::uint64_t protocol_id, bool to_server, std::uint64_t first_number,
-                          const shoal::net::SecretKey& key) {
+                          const shoal::net::all::SecretKey& key) {
         Decoder decoder(protocol_id, to_server, first_number);
         decoder.keys_.push_back(key);
         return decoder;
     }
     static Decoder insecure(std::uint64_t protocol_id, bool to_server, std::uint64_t first_number,
-                            const shoal::net::SecretKey& key) {
+                            const shoal::net::all::SecretKey& key) {
         Decoder decoder(protocol_id, to_server, first_number);
         const auto word = [&](std::size_t at) {
             std::uint64_t value = 0;
@@ -302,11 +302,11 @@ private:
         if (key > present_) present_ = key;
         return true;
     }
-    static shoal::net::SecretKey key_after(const shoal::net::SecretKey& key) {
-        shoal::net::Bytes32 zeros{};
+    static shoal::net::all::SecretKey key_after(const shoal::net::all::SecretKey& key) {
+        shoal::net::all::Bytes32 zeros{};
         shoal::net::all::Tag tag;
         shoal::net::all::seal(key, shoal::net::all::nonce_from(0xFFFF'FFFF'FFFF'FFFF), {}, zeros, tag);
-        return shoal::net::SecretKey(zeros);
+        return shoal::net::all::SecretKey(zeros);
     }
     std::uint64_t expected_id(std::uint64_t number) const {
         std::uint64_t highest = first_ - 1;
@@ -361,7 +361,7 @@ private:
     std::set<std::uint64_t> arrived_;
     std::map<std::uint64_t, std::uint64_t> highest_ids_;  // by packet number
     std::map<std::uint64_t, Large> larges_;               // by number
-    std::vector<shoal::net::SecretKey> keys_;             // all former keys, the present one and the next
+    std::vector<shoal::net::all::SecretKey> keys_;        // all former keys, the present one and the next
     unsigned present_ = 0;
     std::uint64_t lowest_ = ~0ull;  // lowest number with the present key
     std::optional<shoal::net::all::SipKey> insecure_;
