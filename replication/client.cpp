@@ -145,6 +145,7 @@ void Client::resume(const Resumed& resumed) {
 }
 
 void Client::start_clocks() {
+    receiver_.start_clock(std::chrono::microseconds(welcome_->tick_us));
     predictor_.start(std::chrono::microseconds(welcome_->tick_us), welcome_->random_seed);
     presentation_.start(welcome_->tick_us);
 }
@@ -170,6 +171,7 @@ void Client::update(net::Time now) {
     now_ = now;
     if (target_) start_connecting(now);
     endpoint_.update(now);
+    receiver_.update_clock(now);
     const bool is_correct = actions_.take_answers();
     predictor_.set_seen(presentation_.time());  // what the player saw when it made the input
     presentation_.apply(now);
@@ -294,7 +296,8 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
         return false;
     }
     if (verdict != Receiver::Verdict::accepted) return false;
-    if (const std::optional<Tick> tick = receiver_.tick_of(number)) predictor_.hear(*tick, now);
+    receiver_.hear(number, now);
+    if (receiver_.margin()) predictor_.take_margin(*receiver_.margin(), now);
     presentation_.receive(number, stats().packets_received, now);
     return true;
 }
@@ -326,7 +329,6 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
         ticket_ = next->ticket;
         state_number_ = next->state_number;
     }
-    if (const std::optional<net::Duration> shift = read_shift(message)) predictor_.shift(*shift);
     if (const std::optional<NetId> player = read_player(message)) player_ = player;
     if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
     if (listener_) listener_->on_message(channel, message.subspan(1));

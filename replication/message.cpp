@@ -5,7 +5,6 @@
 namespace shoal::replication::all {
 namespace {
 
-constexpr std::int32_t kMostShiftUs = 1'000'000;
 constexpr std::size_t kMinHelloBytes = 5;  // without summary
 constexpr std::size_t kResumptionBytes = Ticket::kBytes + 4 + 4 * kActionStreams;
 constexpr std::size_t kResumedBytes = 2 + 4 * kActionStreams + 1;
@@ -42,23 +41,6 @@ void write_player(NetId net_id, std::vector<std::byte>& message) {
 std::optional<NetId> read_player(std::span<const std::byte> message) {
     if (message.size() != 5 || message[0] != static_cast<std::byte>(MessageKind::player)) return std::nullopt;
     return net::all::load<NetId>(message.data() + 1);
-}
-
-std::vector<std::byte> write_shift(net::Duration shift) {
-    std::vector<std::byte> message(5);
-    net::all::ByteWriter out(message);
-    out.u8(static_cast<std::uint64_t>(MessageKind::shift));
-    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(shift).count();
-    out.u32(static_cast<std::uint32_t>(static_cast<std::int32_t>(us)));
-    return message;
-}
-
-std::optional<net::Duration> read_shift(std::span<const std::byte> message) {
-    if (message.size() != 5 || message[0] != static_cast<std::byte>(MessageKind::shift)) return std::nullopt;
-    net::all::ByteReader in(message.subspan(1));
-    const auto us = static_cast<std::int32_t>(in.u32());
-    if (us < -kMostShiftUs || us > kMostShiftUs) return std::nullopt;
-    return std::chrono::microseconds(us);
 }
 
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message) {

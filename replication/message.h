@@ -29,10 +29,6 @@ void write_player(NetId net_id, std::vector<std::byte>& message);
 /// Returns nothing if the message has another kind, or is malformed.
 std::optional<NetId> read_player(std::span<const std::byte> message);
 
-std::vector<std::byte> write_shift(net::Duration shift);
-/// Returns nothing if the message has another kind, or is malformed.
-std::optional<net::Duration> read_shift(std::span<const std::byte> message);
-
 constexpr std::size_t kMaxRebases = 64;  // in one message
 /// Makes `message` a rebase message for these entity slots, at least one and at most kMaxRebases.
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message);

@@ -30,10 +30,11 @@ public:
     void reset();
     /// Prepares for a new connection, but keeps the replicas and the render time.
     void reconnect() { newest_number_ = received_then_ = 0; }
-    /// Call it when the server has sent the length of its ticks, in microseconds.
+    /// Call it when the server has sent the length of its ticks, in microseconds, after
+    /// Receiver::start_clock().
     void start(std::uint32_t tick_us);
-    /// Call it when a state payload was accepted. `number`: its packet number. `packets_received`: number of
-    /// packets that the connection has received, including this one.
+    /// Call it when a state payload was accepted, after Receiver::hear(). `number`: its packet number.
+    /// `packets_received`: number of packets that the connection has received, including this one.
     void receive(std::uint64_t number, std::uint64_t packets_received, net::Time now);
     /// Writes to the world the versions that are to be shown now.
     void apply(net::Time now);

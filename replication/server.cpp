@@ -20,7 +20,6 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 
 constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player messages
 constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
-constexpr std::uint32_t kShiftKey = 0xffff'fffc;   // message key of shift messages
 constexpr std::size_t kMostNamed = 1'024;          // see Players::Player::named
 constexpr net::Duration kLatestEvent = std::chrono::milliseconds(500);
 
@@ -98,11 +97,6 @@ void Server::step(net::Time now) {
     if (inputs_) {
         inputs_->apply(next_tick_, now);
         for_each_peer([&](PlayerId player) { rewind_.set_time(player, next_tick_, inputs_->lag(player)); });
-        inputs_->take_shifts(now, [&](net::PeerId player, net::Duration shift) {
-            // If the queue is full, this shift is dropped, and the next one makes up for it.
-            static_cast<void>(
-                host_.send_message(connection(player), net::ordered_by(kShiftKey), write_shift(shift)));
-        });
     }
     const Step::Context context{queries_, references_, welcome_.random_seed, false};
     const float seconds = static_cast<float>(welcome_.tick_us) * 1e-6f;
@@ -367,7 +361,6 @@ void Server::take_back(net::PeerId connection) {
         resumed = actions_.replace_client(player->id);
     }
     resumed.keeps = keeps;
-    if (inputs_) inputs_->reconnect(player->id);
     owned_.reconnect(player->id);
     rewind_.add_player(player->id, player->peer);
     player->seat.come_back(keeps, now_);
@@ -610,7 +603,6 @@ bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
                         net::Time now) {
     const Running running(world_, is_running_);
     const Player* player = players_.find_connected(peer);
-    if (player && inputs_) inputs_->note_received(player->id, host_.stats(peer).packets_received);
     if (!player || !uplink_.read(player->id, number, payload, now)) {
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
         return false;

@@ -39,6 +39,14 @@ void code_state_header(C& coder, StateHeader& header) {
         if (!header.group) header.group = StateHeader::Group{};
         code_needed(coder, *header.group);
     }
+    if (header.has_inputs && coder.flag(header.margin.has_value())) {
+        if (!header.margin) header.margin = StateHeader::Margin{};
+        StateHeader::Margin& margin = *header.margin;
+        margin.packet = static_cast<std::uint8_t>(coder.fixed(margin.packet, 8));
+        margin.eighths = static_cast<std::int32_t>(
+            unzigzag(coder.golomb(zigzag(static_cast<std::uint32_t>(margin.eighths)), 4)));
+        margin.is_late = coder.flag(margin.is_late);
+    }
     header.record_count = coder.golomb(header.record_count, 3);
 }
 
@@ -108,9 +116,10 @@ std::size_t write_state_header(StateHeader header, BitWriter* out) {
     return write_bits(out, [&](auto& coder) { code_state_header(coder, header); });
 }
 
-StateHeader read_state_header(BitReader& in, bool predicts) {
+StateHeader read_state_header(BitReader& in, bool predicts, bool has_inputs) {
     StateHeader header;
     header.predicts = predicts;
+    header.has_inputs = has_inputs;
     BitDecoder decoder(in);
     code_state_header(decoder, header);
     return header;

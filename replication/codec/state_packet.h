@@ -46,6 +46,17 @@ struct StateHeader {
     std::optional<Group> group;
     bool predicts = false;  // Schema::predicts() of the schema: if false, `group` is not written
 
+    /// How early the newest input of a client's packet arrived.
+    struct Margin {
+        std::uint8_t packet = 0;   // the low bits of the packet's number
+        std::int32_t eighths = 0;  // 1/8 ticks from its arrival to the tick of its newest input
+        bool is_late = false;      // since the last margin an input came after its tick
+
+        double ticks() const { return eighths / 8.0; }
+    };
+    std::optional<Margin> margin;
+    bool has_inputs = false;  // the schema has an input; if false, `margin` is not written
+
     std::uint32_t record_count = 0;
 };
 
@@ -94,8 +105,8 @@ private:
 /// Writes a header and returns its size in bits. If `out` is null, the function only counts the bits.
 std::size_t write_state_header(StateHeader header, BitWriter* out);
 
-/// Reads a header; `predicts`: see StateHeader. If it has an anchor, StateHeader::tick stays 0: the caller
+/// Reads a header; the flags: see StateHeader. If it has an anchor, StateHeader::tick stays 0: the caller
 /// knows the anchor's tick, and adds the anchor's age.
-StateHeader read_state_header(BitReader& in, bool predicts = false);
+StateHeader read_state_header(BitReader& in, bool predicts = false, bool has_inputs = false);
 
 }  // namespace shoal::replication::all

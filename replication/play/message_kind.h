@@ -18,7 +18,6 @@ enum class MessageKind : std::uint8_t {
     player = 8,          // from the server, reliable: the client plays; names its player's entity
     refused_value = 12,  // from the server, reliable: it refused a value, see play/owned_wire.h
     send_owned = 13,     // from the server, reliable: the client sends its values of some entities again
-    shift = 16,          // from the server, reliable: by how much earlier the client's inputs should be
     ticket = 24,         // from the server, reliable: lets a later connection take the player's seat
     resumed = 25,        // from the server, reliable: this connection got the seat of its ticket
 };

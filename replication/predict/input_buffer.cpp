@@ -27,8 +27,13 @@ void InputBuffer::insert(Tick tick, std::span<const std::uint32_t> words, std::o
         stats_.early += 1;
         return;
     }
-    if (ahead < -static_cast<std::int32_t>(reach()))
-        return;  // a repeat that the client sent before the ack reached it, or a very late input
+    const bool is_repeat = newest_ && !is_newer(tick, *newest_);
+    if (!is_repeat) newest_ = tick;
+    if (ahead < -static_cast<std::int32_t>(reach())) {
+        if (is_repeat) return;  // the client sent it before the ack reached it
+        stats_.late += 1;
+        return join_presses(words, false);
+    }
     Slot& slot = this->slot(tick);
     if (slot.is_held && slot.tick == tick) return;
     slot.tick = tick;

@@ -73,6 +73,7 @@ private:
     std::vector<Slot> slots_;            // by tick
     std::vector<std::uint8_t> waiting_;  // presses to add to the next input: a number for each Press field
     std::optional<Tick> age_;
+    std::optional<Tick> newest_;  // that arrived
     std::optional<std::uint32_t> lag_;
     std::optional<Tick> lag_tick_;  // the input of this tick stated lag_
     InputStats stats_;

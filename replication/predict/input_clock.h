@@ -3,71 +3,52 @@
 // of the server's tick, so that inputs arrive before the server needs them.
 
 #include <cstdint>
+#include <optional>
 
-#include "../show/timeline.h"
+#include "../receive/server_clock.h"
 
 namespace shoal::replication::all {
 
-/// P never decreases. The client estimates the first lead. Then the server measures how early inputs arrive,
-/// and asks the client to change the lead: this is a shift. Not thread-safe.
+/// P never decreases. It keeps the wanted lead, see LeadMeter. If P must change, it runs faster or slower. It
+/// stands while no state arrives. Not thread-safe.
 class InputClock {
 public:
-    /// `tick`: time between two ticks of the server, > 0.
-    explicit InputClock(net::Duration tick) : timeline_(tick), tick_ms_(Timeline::ms(tick)) {}
-
-    /// Call it when a state payload of this tick arrives.
-    void hear(Tick tick, net::Time now) { timeline_.add(tick, now); }
-
     /// The ticks that begin in an update.
     struct Advance {
         Tick first = 0;
         std::uint32_t count = 0;
         bool has_jumped = false;  // the ticks before `first` were skipped
     };
-    /// Moves P to `now`. The first call after hear() starts the clock with a lead computed from `rtt` and
-    /// `rtt_var`. After a pause of more than kPause, or if more than kMostTicks begin at once, P jumps, and
-    /// the ticks in between are skipped.
-    Advance advance(net::Time now, net::Duration rtt, net::Duration rtt_var);
-
-    /// Starts a shift: changes the lead by `by` (positive: more lead), gradually unless the change is large.
-    /// The first shift corrects the estimate of advance(), and is done as fast as possible. If an earlier
-    /// shift has not finished, its rest is dropped.
-    void shift(net::Duration by);
-    /// Number of finished shifts, modulo 2.
-    bool shift_parity() const { return shift_parity_; }
+    /// Moves P to `now`. Requires that the server's clock runs. The first call starts P with a lead computed
+    /// from `rtt` and `rtt_var`, which is kept while `lead` is empty. If P is behind by more than kAtOnce, or
+    /// after it stood, after a pause of more than kPause, and while the server's clock settles, P is set at
+    /// once. If P is ahead by more than kAtOnce, it stands. If ticks of more than kMostAtOnce begin at once,
+    /// or more than kMostTicks, all but the last one are skipped.
+    Advance advance(const ServerClock& server, std::optional<double> lead, net::Time now, net::Duration rtt,
+                    net::Duration rtt_var);
 
     bool is_running() const { return is_running_; }
-    /// P without its fraction. Requires is_running().
-    Tick tick() const { return timeline_.wrapped(tick_); }
-    /// The fraction of tick() that has passed, in [0, 1].
-    double fraction() const { return position_ - static_cast<double>(tick_); }
-    /// Time by which P is ahead of the newest tick whose state can have arrived. It includes the delay of the
-    /// path from the server.
-    net::Duration lead(net::Time now) const {
-        return Timeline::from_ms((position_ - timeline_.position(now)) * tick_ms_);
-    }
+    /// P in ticks from the first tick that the server's clock heard. Requires is_running().
+    double position() const { return position_; }
+    /// The position of the last tick that began. Requires is_running().
+    std::int64_t tick() const { return tick_; }
 
-    // Longest time between two calls of advance() without a jump. P stops for a shift back by more than this.
     static constexpr net::Duration kPause = std::chrono::milliseconds(250);
-    // A shift forward by more than this is done at once.
-    static constexpr net::Duration kSetForward = std::chrono::milliseconds(100);
-    static constexpr std::int64_t kMostTicks = 64;  // in one update
+    static constexpr net::Duration kAtOnce = std::chrono::milliseconds(100);
+    static constexpr net::Duration kMostAtOnce = std::chrono::milliseconds(500);
+    static constexpr std::int64_t kMostTicks = 32;  // what a packet can carry, see InputLog
 
 private:
-    void pass(double passed_ms);
+    static constexpr double kLeast = 0.01, kMost = 0.15;  // change of P's rate while it is wrong
+    // In about this time an error is corrected: if P is behind, inputs are late.
+    static constexpr net::Duration kIfBehind = std::chrono::milliseconds(100);
+    static constexpr net::Duration kIfAhead = std::chrono::milliseconds(500);
 
-    static constexpr double kSlowest = -0.03, kFastest = 0.08;  // limits of the change of P's rate
-    static constexpr double kShiftMs = 500;  // duration of a shift; longer if the rate limits it
-    static constexpr double kLeast = 0.01;   // least change of the rate during a shift
-
-    Timeline timeline_;
-    double tick_ms_;
-    bool is_running_ = false, shift_parity_ = false, is_shifting_ = false, is_first_shift_ = true;
+    bool is_running_ = false, has_stood_ = false;
     net::Time last_{0};      // argument of the last advance()
-    double position_ = 0;    // P, counted from the timeline's first tick
+    double position_ = 0;    // P
     std::int64_t tick_ = 0;  // position_ rounded down
-    double lead_ticks_ = 0;  // at last_: position_ minus the position of the timeline
-    double shift_ms_ = 0;    // the rest of the shift
+    double lead_ = 0;
 };
 
 }  // namespace shoal::replication::all

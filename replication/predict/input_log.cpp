@@ -26,7 +26,7 @@ InputLog::InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neut
 void InputLog::keep(Tick ticks) {
     assert(std::has_single_bit(ticks));
     inputs_.resize(ticks);
-    count_ = unacknowledged_ = 0;
+    count_ = unacknowledged_ = unsent_ = 0;
 }
 
 std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words, bool takes_presses) {
@@ -44,12 +44,16 @@ std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words, bool tak
 
 void InputLog::record(Tick tick) {
     assert(count_ == 0 || is_newer(tick, newest_));
-    if (count_ != 0 && tick != newest_ + 1) count_ = unacknowledged_ = 0;
+    const std::vector<std::uint32_t>& presses = type_.layout.presses();
+    if (count_ != 0 && tick != newest_ + 1) {
+        for (Tick back = 0; back < unsent_; ++back)  // their presses are not lost
+            for (std::size_t i = 0; i < presses.size(); ++i) waiting_[i] += at(newest_ - back)[presses[i]];
+        count_ = unacknowledged_ = unsent_ = 0;
+    }
     Input& input = inputs_[tick % inputs_.size()];
     input.lag = seen_ ? std::optional(seen_->lag(tick)) : std::nullopt;
     std::vector<std::uint32_t>& words = input.words;
     words = input_;
-    const std::vector<std::uint32_t>& presses = type_.layout.presses();
     for (std::size_t i = 0; i < presses.size(); ++i) {
         words[presses[i]] = std::min<std::uint32_t>(waiting_[i], Press::kMax);
         waiting_[i] -= words[presses[i]];
@@ -57,7 +61,7 @@ void InputLog::record(Tick tick) {
     newest_ = tick;
     count_ = std::min(count_ + 1, static_cast<std::uint32_t>(inputs_.size()));
     unacknowledged_ = std::min(unacknowledged_ + 1, count_);
-    is_sent_ = false;
+    unsent_ = std::min(unsent_ + 1, count_);
 }
 
 std::span<const std::uint32_t> InputLog::at(Tick tick) const {
@@ -68,17 +72,17 @@ std::span<const std::uint32_t> InputLog::at(Tick tick) const {
 void InputLog::reset() {
     input_ = neutral_;
     std::fill(waiting_.begin(), waiting_.end(), 0);
-    count_ = unacknowledged_ = 0;
-    is_in_use_ = shift_parity_ = false;
+    count_ = unacknowledged_ = unsent_ = 0;
+    is_in_use_ = false;
+    loss_ = fates_ = 0;
+    fresh_ = 1;
     seen_.reset();
-    is_sent_ = true;
     packets_.fill({});
 }
 
 void InputLog::write(std::uint32_t count, BitWriter& out) const {
     out.write(newest_ % (Tick{1} << InputSection::kTickBits), InputSection::kTickBits);
     out.write(count - 1, InputSection::kCountBits);
-    out.write_bool(shift_parity_);
     const std::optional<std::uint32_t> newest_lag = input(newest_).lag;
     out.write_bool(newest_lag.has_value());
     std::span<const std::uint32_t> before = neutral_;
@@ -99,7 +103,7 @@ void InputLog::write(std::uint32_t count, BitWriter& out) const {
 
 bool InputLog::write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) {
     lacked_room_ = false;
-    if (is_sent_) return false;
+    if (unsent_ == 0) return false;
     std::uint32_t count = std::clamp<std::uint32_t>(unacknowledged_, 1, kMostSent);
     for (; count > 0; count /= 2) {
         bits_.clear();
@@ -109,14 +113,18 @@ bool InputLog::write_section(std::uint64_t packet, std::size_t room_bits, BitWri
     lacked_room_ = count == 0;
     if (lacked_room_) return false;
     out.append(bits_, 0, bits_.bit_count());
-    packets_[packet % kPackets] = {packet, newest_};
-    is_sent_ = true;
+    packets_[packet % kPackets] = {packet, newest_, static_cast<double>(unsent_), now_, position_};
+    fresh_ += (unsent_ - fresh_) / 16;
+    unsent_ = 0;
     return true;
 }
 
 void InputLog::on_fate(std::uint64_t packet, bool delivered) {
     const Packet& sent = packets_[packet % kPackets];
-    if (!delivered || sent.number != packet || packet == 0) return;
+    if (sent.number != packet || packet == 0) return;
+    fates_ = std::min(fates_ + 1, kFates);
+    loss_ += ((delivered ? 0 : 1) - loss_) / fates_;
+    if (!delivered) return;
     // The packet also contained all older inputs without an ack, except inputs that would be late anyway.
     const auto newer = static_cast<std::int32_t>(newest_ - sent.newest);
     if (newer >= 0) unacknowledged_ = std::min(unacknowledged_, static_cast<std::uint32_t>(newer));
@@ -125,7 +133,6 @@ void InputLog::on_fate(std::uint64_t packet, bool delivered) {
 bool InputSection::read(const SchemaStruct& type, std::span<const std::uint32_t> neutral, BitReader& in) {
     newest = in.read(kTickBits);
     count = in.read(kCountBits) + 1;
-    shift_parity = in.read_bool();
     is_delayed = in.read_bool();
     if (words.size() < count) words.resize(count);
     lags.resize(count);

@@ -39,15 +39,19 @@ public:
 
     /// Stores the present values and presses as the input of a tick. The input has at most Press::kMax
     /// presses of each Press field; further presses wait for the next tick. Requires that the tick is newer
-    /// than that of the last call. If ticks in between are missing, all earlier inputs are dropped.
+    /// than that of the last call. If ticks in between are missing, all earlier inputs are dropped, and
+    /// presses that no packet had wait again.
     void record(Tick tick);
     /// Returns the input of a tick. Returns an empty span if the input was not recorded or was dropped.
     std::span<const std::uint32_t> at(Tick tick) const;
     /// Tick of the newest recorded input. Empty if there is none.
     std::optional<Tick> newest() const { return count_ == 0 ? std::nullopt : std::optional(newest_); }
 
-    /// See InputClock::shift_parity().
-    void set_shift_parity(bool shift_parity) { shift_parity_ = shift_parity; }
+    /// Sets the time now, and InputClock::position() now, for the next packets.
+    void set_sent(net::Time now, double position) {
+        now_ = now;
+        position_ = position;
+    }
 
     /// Sets what the player sees while it makes the inputs of the next record() calls: the client's render
     /// time, or its newest versions.
@@ -60,14 +64,26 @@ public:
     bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
+    struct Packet {
+        std::uint64_t number = 0;  // 0: none
+        Tick newest = 0;           // the tick of its newest input
+        double fresh = 0;          // number of inputs that no earlier packet had
+        net::Time sent{0};
+        double position = 0;  // InputClock::position() when it was sent
+    };
+    /// The newest packet with inputs whose number has these low 8 bits; null if it has been forgotten.
+    const Packet* find(std::uint8_t low_bits) const {
+        const Packet& packet = packets_[low_bits];
+        return packet.number == 0 ? nullptr : &packet;
+    }
+    /// The fraction of the last packets with inputs that were lost, and the mean of Packet::fresh.
+    double loss() const { return loss_; }
+    double fresh() const { return fresh_; }
+
 private:
     static constexpr std::uint32_t kMostWaiting = 32;  // waiting presses of one field
     static constexpr std::size_t kPackets = 256;       // largest number of packets in flight
-
-    struct Packet {
-        std::uint64_t number = 0;  // 0: none
-        Tick newest = 0;
-    };
+    static constexpr double kFates = 256;              // number of packets over which the loss is a mean
 
     struct Input {
         std::vector<std::uint32_t> words;
@@ -84,7 +100,10 @@ private:
     std::uint32_t count_ = 0;             // number of inputs kept; the last is newest_
     Tick newest_ = 0;
     std::uint32_t unacknowledged_ = 0;  // number of inputs without an ack: the newest ones
-    bool is_in_use_ = false, is_sent_ = true, shift_parity_ = false, lacked_room_ = false;
+    std::uint32_t unsent_ = 0;          // number of inputs that were in no packet: the newest ones
+    bool is_in_use_ = false, lacked_room_ = false;
+    double position_ = 0, loss_ = 0, fates_ = 0, fresh_ = 1;
+    net::Time now_{0};
     std::optional<RenderTime> seen_;
     std::array<Packet, kPackets> packets_{};  // by number
     BitWriter bits_;
@@ -94,8 +113,7 @@ private:
 struct InputSection {
     std::uint32_t newest = 0;  // the low kTickBits bits of the newest tick
     std::uint32_t count = 0;   // 1 to InputLog::kMostSent
-    bool shift_parity = false;
-    bool is_delayed = false;  // the client shows an earlier time than its newest state
+    bool is_delayed = false;   // the client shows an earlier time than its newest state
     // The first `count` are used, the oldest first. The lags only if is_delayed, see RenderTime::lag().
     std::vector<std::vector<std::uint32_t>> words;
     std::vector<std::uint32_t> lags;

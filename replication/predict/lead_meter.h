@@ -1,91 +1,59 @@
 #pragma once
-// Measures on the server how early the inputs of one player arrive, and decides by how much the player's
-// client should be further ahead.
+// Decides how far the inputs of a client are ahead of the server.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "../show/timeline.h"
+#include "../receive/server_clock.h"
 
 namespace shoal::replication::all {
 
-/// The margin of a packet is the time from its arrival until the tick of its newest input begins. It is
-/// negative if the packet is late. Not thread-safe.
+/// The lead is the position of the input clock minus ServerClock::schedule(), in ticks. Each packet with
+/// inputs measures a need: the lead with which its oldest new input would have arrived just in time. Not
+/// thread-safe.
 class LeadMeter {
 public:
     /// `tick`: time between two ticks, > 0.
-    explicit LeadMeter(net::Duration tick);
+    explicit LeadMeter(net::Duration tick) : tick_ms_(ServerClock::ms(tick)) {}
 
-    /// Call it when packet `number` of the client arrives, with inputs up to tick `newest`. `received`:
-    /// number of packets that the client's connection has received, with or without inputs, including this
-    /// one. `shift_parity`: see InputClock.
-    void add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin,
-             bool shift_parity, net::Time now);
-    /// As add(), for a packet whose margin does not measure the path.
-    void follow(std::uint64_t number, std::uint64_t received, Tick newest);
-    /// Call it when an input arrives after its tick.
-    void note_late(net::Time now);
+    /// `lead`: that of the packet.
+    void add(double need, double lead, net::Time now);
+    /// Call it when the server says that an input came after its tick. `lead`: that of the input's packet.
+    void note_late(double lead, net::Time now);
 
-    /// Returns by how much the client should change its lead now; nothing if no change is due.
-    std::optional<net::Duration> take_shift(net::Time now);
-
-    /// For tests: the samples agree with what is derived from them.
-    bool is_consistent() const;
+    /// Returns the lead with which at most the fraction kMostLate of inputs is late, if this fraction of
+    /// packets is lost, and each packet has so many new inputs. Empty while too few packets were measured. It
+    /// changes seldom.
+    std::optional<double> wanted(double loss, double inputs_per_packet, net::Time now);
 
     /// The fraction of inputs that may be late.
     static constexpr double kMostLate = 1e-4;
 
 private:
-    static constexpr std::size_t kSamples = 256, kFewSamples = 32;
+    static constexpr std::size_t kDelays = 256, kFewDelays = 32;
     static constexpr std::size_t kLateInARow = 4;  // so many late packets in a row: a longer path
-    static constexpr net::Duration kWindow = std::chrono::seconds(2);
+    static constexpr net::Duration kInterval = std::chrono::milliseconds(100);  // between two computations
+    static constexpr net::Duration kPatience = std::chrono::seconds(2);         // before the lead is reduced
     static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
     static constexpr std::size_t kMostLateNoted = 16;
-    static constexpr Tick kMostTicksPerPacket = 8;
-    static constexpr double kMostWantedMs = 1'000;
+    static constexpr double kMostDelayMs = 1'000, kMostLoss = 0.5;
 
-    struct Sample {
-        double margin_ms = 0;
-        net::Time at{0};
-        std::uint64_t number = 0;    // greatest number of a packet with inputs until then
-        std::uint64_t received = 0;  // packets received until then
-    };
-
-    /// The sample with the greatest margin of a span of time.
-    struct Best {
-        net::Duration span;
-        double margin_ms = -1e9;  // no sample of the span has a greater one
-        net::Time at{0};
-        bool is_known = false;  // the sample is one of samples_
-    };
-
-    void insert(const Sample& sample);
-    void drop_former_path();
-    double greatest_ms(Best& best, net::Time now) const;
-    double margin_ms(net::Time now);
-    double loss() const;
-    double wanted_ms(double margin_ms, net::Time now);
-    bool is_late_risk_low(double wanted_ms, double margin_ms, double loss) const;
+    double delay_to_cover(double loss, double inputs_per_packet);
 
     double tick_ms_;
-    std::vector<Sample> samples_;     // a ring of the last kSamples
-    std::size_t next_ = 0;            // index for the next sample
-    std::vector<double> margins_ms_;  // margins of the samples, ascending
-    Best of_window_{kWindow}, recent_{kWindow / 4};
+    RecentGreatest least_need_;               // negative, of a packet that the path delayed least
+    std::array<double, kDelays> delays_{};    // needs of the last packets, minus the least need at the time
+    std::size_t count_ = 0;                   // of all delays; index of the next one, modulo kDelays
+    std::array<double, kLateInARow> last_{};  // the last needs, by count_
+    std::size_t late_in_a_row_ = 0;           // packets that needed more than wanted_, or than their lead
     std::vector<net::Time> late_;
-    std::uint32_t wanted_steps_ = 0;  // result of the last search in wanted_ms(), in 1/8 of a tick
-    double last_wanted_ms_;           // used while there are few samples
-    std::size_t late_in_a_row_ = 0;
-    std::uint64_t newest_number_ = 0;  // number of the packet with the newest inputs
-    std::uint64_t received_then_ = 0;  // packets received until that packet
-    Tick newest_tick_ = 0;
-    std::uint32_t ticks_per_packet_ =
-        1;  // new ticks in the last packet; > 1 if frames are longer than a tick
-    double mean_ticks_per_packet_ = 1;
-    bool shift_parity_ = false;
-    std::optional<double> pending_ms_;  // the shift that the client was asked for, and has not fulfilled
-    net::Time last_shift_{0};
+    std::vector<double> sorted_;  // scratch of delay_to_cover()
+    double cover_ = 2;            // the last delay_to_cover()
+    std::optional<double> wanted_;
+    net::Time computed_{0}, changed_{0};
+    bool is_urgent_ = false;
 };
 
 }  // namespace shoal::replication::all

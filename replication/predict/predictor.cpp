@@ -41,7 +41,8 @@ void Predictor::check_steps(Tick every, OnStepFault on_fault) {
 }
 
 void Predictor::start(net::Duration tick, std::uint64_t random_seed) {
-    clock_.emplace(tick);
+    clock_.emplace();
+    meter_.emplace(tick);
     tick_ = tick;
     kept_ = ticks_kept(tick);
     if (log_) log_->keep(kept_);
@@ -65,18 +66,31 @@ void Predictor::set_input(const void* input, bool is_playing) {
 }
 
 std::optional<Tick> Predictor::tick() const {
-    return clock_ && clock_->is_running() ? std::optional(clock_->tick()) : std::nullopt;
+    if (!clock_ || !clock_->is_running()) return std::nullopt;
+    return receiver_.clock()->wrapped(clock_->tick());
+}
+
+void Predictor::take_margin(const StateHeader::Margin& margin, net::Time now) {
+    const InputLog::Packet* const packet = log_ && meter_ ? log_->find(margin.packet) : nullptr;
+    const std::optional<ServerClock>& server = receiver_.clock();
+    if (!packet || !server || packet->sent < server->began()) return;
+    const double lead = packet->position - server->schedule(packet->sent);
+    // Of the new inputs in a packet the oldest one is needed first.
+    meter_->add(lead + packet->fresh - 1 - margin.ticks(), lead, now);
+    if (margin.is_late) meter_->note_late(lead, now);
 }
 
 void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) {
-    if (!clock_ || !log_ || !log_->is_in_use()) return;
+    const std::optional<ServerClock>& server = receiver_.clock();
+    if (!clock_ || !log_ || !log_->is_in_use() || !server || !server->is_running()) return;
     const LocalWrites::Pause pause(receiver_.local_writes());
-    const InputClock::Advance ticks = clock_->advance(now, rtt, rtt_var);
-    if (!clock_->is_running()) return;
-    log_->set_shift_parity(clock_->shift_parity());
+    const std::optional<double> wanted = meter_->wanted(log_->loss(), log_->fresh(), now);
+    const InputClock::Advance ticks = clock_->advance(*server, wanted, now, rtt, rtt_var);
+    log_->set_sent(now, clock_->position());
+    const net::Duration lead = server->duration(clock_->position() - server->position(now));
     const net::Duration passed = now - std::exchange(updated_, now);
     for (Member& member : members_) smoothing_.decay(member.shown, passed);
-    is_predicting_ = on_step_ && !held_.empty() && clock_->lead(now) <= max_lead_;
+    is_predicting_ = on_step_ && !held_.empty() && lead <= max_lead_;
     join_pending();
     if (is_predicting_) {
         update_group();
@@ -87,14 +101,14 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     if (ticks.has_jumped)
         must_restore_ = true;  // the skipped ticks are not computed: nothing to compare with
     // If the clock jumps, the shown values must not jump.
-    const bool jumps = ticks.has_jumped || ticks.count >= kJump;
+    const bool jumps = ticks.has_jumped || ticks.count >= std::max(server->ticks(kJump), 2.0);
     for (Member& member : members_)
         if (jumps) smoothing_.begin_jump(member.shown, fraction_);
     for (std::uint32_t i = 0; i < ticks.count; ++i) {
         log_->record(ticks.first + i);
         run(ticks.first + i, true);
     }
-    fraction_ = clock_->fraction();
+    fraction_ = clock_->position() - static_cast<double>(clock_->tick());
     for (Member& member : members_)
         if (jumps) smoothing_.end_jump(member.shown, fraction_);
 }

@@ -14,6 +14,7 @@
 #include "../show/interpolator.h"
 #include "input_clock.h"
 #include "input_log.h"
+#include "lead_meter.h"
 #include "predicted_values.h"
 #include "smoothing.h"
 #include "step.h"
@@ -33,8 +34,8 @@ struct PredictionStats {
                                    // PredictedValues::kOther
 };
 
-/// Owns the input clock, the input log, and the values that this client predicted for recent ticks. In this
-/// file, the group is the set of entities with the tags Mine or ToPredict. Not thread-safe.
+/// Owns the input clock, the lead meter, the input log, and the values that this client predicted for recent
+/// ticks. In this file, the group is the set of entities with the tags Mine or ToPredict. Not thread-safe.
 class Predictor {
 public:
     /// The arguments must outlive this object. `map` translates references. `max_lead`: while the lead is
@@ -52,19 +53,13 @@ public:
     /// Checks the step function in each `every`-th tick from now on; 0: never. See StepCheck.
     void check_steps(Tick every, OnStepFault on_fault);
 
-    /// Call it when the server has sent the length of its ticks.
+    /// Call it when the server has sent the length of its ticks, after Receiver::start_clock().
     void start(net::Duration tick, std::uint64_t random_seed);
     /// Drops all inputs and predictions, before a new connection.
     void reset();
 
-    /// Call it when a payload of this tick was accepted.
-    void hear(Tick tick, net::Time now) {
-        if (clock_) clock_->hear(tick, now);
-    }
-    /// See InputClock::shift().
-    void shift(net::Duration by) {
-        if (clock_) clock_->shift(by);
-    }
+    /// Call it when a payload said how early a packet with inputs arrived.
+    void take_margin(const StateHeader::Margin& margin, net::Time now);
 
     /// See InputLog::set_seen().
     void set_seen(const std::optional<RenderTime>& seen) {
@@ -95,7 +90,8 @@ public:
     InputLog* inputs() { return log_.get(); }
 
 private:
-    static constexpr std::uint32_t kJump = 6;  // so many ticks in one update are smoothed like a correction
+    // If ticks of so much time begin in one update, this is smoothed like a correction.
+    static constexpr net::Duration kJump = std::chrono::milliseconds(90);
 
     struct Member {
         ecs::Entity entity;
@@ -158,6 +154,7 @@ private:
     std::vector<std::uint32_t> words_, neutral_;
 
     std::optional<InputClock> clock_;
+    std::optional<LeadMeter> meter_;
     net::Duration tick_{0};
     Tick kept_ = 64;  // ticks that can be computed again, see ticks_kept()
     std::uint64_t seed_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace shoal::replication::all {
 namespace {
@@ -12,7 +13,7 @@ Tick patience_of(net::Duration patience, net::Duration tick) {
 
 }  // namespace
 
-ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, const Sender& sender, net::Duration tick)
+ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick)
     : world_(world),
       sender_(sender),
       type_(schema.structs(StructKind::input)[0]),
@@ -21,8 +22,7 @@ ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, const Sender
       value_(type_),
       component_(schema.components()[schema.input_component()].bind(world)),
       with_input_(world, std::array{ecs::all::QueryCore::Term{component_, ecs::all::QueryCore::Use::with}}),
-      tick_(tick),
-      timeline_(tick) {
+      tick_(tick) {
     codec_.quantise(type_, value_.get(), neutral_);
 }
 
@@ -33,16 +33,9 @@ void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
     if (peer >= by_peer_.size()) by_peer_.resize(peer + std::size_t{1}, kNobody);
     by_peer_[peer] = place;
     places_[player] = place;
-    players_[place] = {player,
-                       peer,
+    players_[place] = {player, peer,
                        std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_), tick_),
-                       std::make_unique<LeadMeter>(tick_),
-                       0,
                        neutral_};
-}
-
-void ServerInputs::reconnect(net::PeerId id) {
-    if (Player* const player = find(id)) player->lead = std::make_unique<LeadMeter>(tick_);
 }
 
 void ServerInputs::remove_player(net::PeerId id) {
@@ -53,10 +46,6 @@ void ServerInputs::remove_player(net::PeerId id) {
     places_.erase(id);
 }
 
-void ServerInputs::note_received(net::PeerId id, std::uint64_t packets) {
-    if (Player* const player = find(id)) player->received = packets;
-}
-
 bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in) {
     packet_ = packet;
     return section_.read(type_, neutral_, in);
@@ -64,22 +53,23 @@ bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in
 
 void ServerInputs::commit_section(net::PeerId id, net::Time now) {
     Player* const player = find(id);
-    if (!player || timeline_.is_empty()) return;
+    if (!player || !applied_) return;
     const Tick newest = section_.newest_near(next_);
     const std::uint64_t late = player->buffer->stats().late;
     for (std::uint32_t i = 0; i < section_.count; ++i)
         player->buffer->insert(newest - (section_.count - 1 - i), section_.words[i], section_.lag(i), next_);
-    for (std::uint64_t i = late; i < player->buffer->stats().late; ++i) player->lead->note_late(now);
     // If the server runs its ticks late, packets wait in its socket: their margins say nothing about the
     // path.
-    if (now > timeline_.time_of(next_) + tick_)
-        return player->lead->follow(packet_, player->received, newest);
-    player->lead->add(packet_, player->received, newest, timeline_.time_of(newest) - now,
-                      section_.shift_parity, now);
+    const double passed = std::chrono::duration<double>(now - *applied_) / tick_;
+    if (passed > 2) return;
+    const double margin = static_cast<std::int32_t>(newest - next_) + std::max(1 - passed, 0.0);
+    sender_.report_margin(
+        player->peer, {static_cast<std::uint8_t>(packet_), static_cast<std::int32_t>(std::floor(margin * 8)),
+                       player->buffer->stats().late != late});
 }
 
 void ServerInputs::apply(Tick tick, net::Time now) {
-    timeline_.add(tick, now);
+    applied_ = now;
     next_ = tick + 1;
     for (Player& player : players_) {
         if (!player.id) continue;

@@ -13,10 +13,8 @@
 #include "../play/struct_codec.h"
 #include "../play/uplink.h"
 #include "../send/sender.h"
-#include "../show/timeline.h"
 #include "input_buffer.h"
 #include "input_log.h"
-#include "lead_meter.h"
 
 namespace shoal::replication::all {
 
@@ -26,30 +24,17 @@ class ServerInputs final : public SectionReader {
 public:
     /// Requires that the schema has an input. The arguments must outlive this object. `tick`: time between
     /// two ticks.
-    ServerInputs(ecs::World& world, const Schema& schema, const Sender& sender, net::Duration tick);
+    ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick);
 
     void add_player(net::PeerId player, Sender::Peer peer);
     void remove_player(net::PeerId player);
-    /// Call it when the player has a new connection, with other packet numbers and another lead.
-    void reconnect(net::PeerId player);
 
-    /// Call it before the sections of a payload are read. `packets`: number of packets that the player's
-    /// connection has received, including that of the payload.
-    void note_received(net::PeerId player, std::uint64_t packets);
     bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
     void commit_section(net::PeerId player, net::Time now) override;
 
     /// Writes the inputs of a tick to the input components of the entities that players own. An entity that
     /// has lost its owner gets default values, once. Call it once for each tick, in order.
     void apply(Tick tick, net::Time now);
-
-    /// Calls fn(player, shift) for each player whose client should change its lead now.
-    template <class Fn>
-    void take_shifts(net::Time now, Fn&& fn) {
-        for (Player& player : players_)
-            if (player.id)
-                if (const auto shift = player.lead->take_shift(now)) fn(player.id, *shift);
-    }
 
     /// See InputBuffer::lag(), for the last apply(). Empty for an unknown player.
     std::optional<std::uint32_t> lag(net::PeerId player) const;
@@ -75,8 +60,6 @@ private:
         net::PeerId id;  // empty: no player has this index
         Sender::Peer peer = 0;
         std::unique_ptr<InputBuffer> buffer;
-        std::unique_ptr<LeadMeter> lead;
-        std::uint64_t received = 0;            // packets of the present connection
         std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
     };
 
@@ -91,7 +74,7 @@ private:
     static constexpr std::uint32_t kNobody = 0xffffffff;
 
     ecs::World& world_;
-    const Sender& sender_;
+    Sender& sender_;
     const SchemaStruct& type_;
     SeenBy seen_by_;
     StructCodec codec_;
@@ -99,8 +82,8 @@ private:
     ecs::ComponentId component_;
     ecs::all::QueryCore with_input_;
     net::Duration tick_;
-    Timeline timeline_;  // times of the server's own ticks
-    Tick next_ = 0;      // tick of the next apply()
+    Tick next_ = 0;                     // tick of the next apply()
+    std::optional<net::Time> applied_;  // time of the last apply()
     std::vector<std::uint32_t> neutral_, words_;
     std::vector<Player> players_;
     std::unordered_map<net::PeerId, std::uint32_t> places_;  // index in players_

@@ -33,7 +33,8 @@ Decoder::Verdict Decoder::receive(std::uint64_t number, std::span<const std::byt
 
 Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte> payload) {
     BitReader in(payload);
-    const StateHeader header = read_state_header(in, binding_.schema().predicts());
+    const StateHeader header = read_state_header(in, binding_.schema().predicts(),
+                                                 !binding_.schema().structs(StructKind::input).empty());
     Tick tick = header.tick;
     std::optional<Tick> baseline;
     if (header.anchor && in.ok()) {
@@ -49,6 +50,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
         for (const Staged& staged : staged_)
             if ((staged.header.kind == RecordKind::despawn) == despawns) commit(staged, tick);
     completion_.insert(number, tick, header.complete, header.predicts ? header.group : std::nullopt);
+    margin_ = header.margin;
     forget_old_tick(tick);
     return Verdict::accepted;
 }
@@ -198,6 +200,7 @@ void Decoder::bind(const RecordHeader& header, Tick tick) {
 
 void Decoder::reconnect() {
     completion_.reconnect();
+    margin_.reset();
     rebases_.clear();
     for (Slot& slot : slots_) slot.is_rebasing = slot.is_listed = false;  // the requests may be lost
 }

@@ -66,6 +66,9 @@ public:
     /// The packets that were accepted.
     const Completion& completion() const { return completion_; }
 
+    /// StateHeader::margin of the last payload accepted.
+    const std::optional<StateHeader::Margin>& margin() const { return margin_; }
+
     /// Entity slots that need a full record, each once. A slot is added again only after a record of it was
     /// used.
     std::span<const std::uint32_t> rebases() const { return rebases_; }
@@ -125,6 +128,7 @@ private:
     std::vector<Slot> slots_;           // slots above the highest one that was used are missing
     std::uint32_t next_to_forget_ = 0;  // slot that forget_old_tick() looks at next
     Completion completion_;
+    std::optional<StateHeader::Margin> margin_;
     std::vector<std::uint32_t> rebases_;
     Stats stats_;
 

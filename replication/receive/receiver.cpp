@@ -36,6 +36,19 @@ Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOption
       local_writes_(binding_, replicas_, options_.on_local_write),
       references_(BucketHash(options.hash_seed)) {}
 
+void Receiver::start_clock(net::Duration tick) {
+    if (clock_) return;
+    clock_.emplace(tick);
+    if (heard_) clock_->hear(heard_->first, heard_->second);
+}
+
+void Receiver::hear(std::uint64_t number, net::Time now) {
+    const std::optional<Tick> tick = tick_of(number);
+    if (!tick) return;
+    if (clock_) return clock_->hear(*tick, now);
+    if (!heard_ || is_newer(*tick, heard_->first)) heard_ = {*tick, now};
+}
+
 void Receiver::apply_until(std::optional<Tick> render_tick) {
     const LocalWrites::Pause pause(local_writes_);
     replicas_.set_render_tick(render_tick);
@@ -399,6 +412,8 @@ void Receiver::reset() {
     replicas_.forget_ended();
     changed_ids_.clear();
     assert(references_.size() == 0);
+    clock_.reset();
+    heard_.reset();
     complete_.reset();
     complete_count_ = 0;
 }

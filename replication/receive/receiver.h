@@ -18,6 +18,7 @@
 #include "completion.h"
 #include "decoder.h"
 #include "local_writes.h"
+#include "server_clock.h"
 
 namespace shoal::replication::all {
 
@@ -107,6 +108,20 @@ public:
     /// is about what the world shows: nothing if entities were changed after the last complete tick up to the
     /// render tick, or are shown as of a newer one.
     std::optional<Complete> complete() const { return complete_; }
+
+    /// Starts the clock. `tick`: time between two ticks of the server, > 0. No effect if it was started.
+    void start_clock(net::Duration tick);
+    /// Call it when the payload of packet `number` was accepted.
+    void hear(std::uint64_t number, net::Time now);
+    /// Call it in each update, when everything that has arrived was received.
+    void update_clock(net::Time now) {
+        if (clock_) clock_->take(now);
+    }
+    /// Nothing before start_clock(). reconnect() keeps it, and reset() forgets it.
+    const std::optional<ServerClock>& clock() const { return clock_; }
+
+    /// What the last payload accepted says about the inputs of this client.
+    const std::optional<StateHeader::Margin>& margin() const { return decoder_.margin(); }
 
     /// Tick of the newest payload accepted; nothing before the first.
     std::optional<Tick> newest_tick() const { return decoder_.completion().newest_tick(); }
@@ -253,6 +268,8 @@ private:
     std::vector<Replicas::Gone> ending_;   // scratch of end_kept()
     std::uint64_t suppressed_ = 0;         // see Stats
     std::uint32_t most_archetypes_ = 512;  // above this, free_archetypes() frees archetypes without entities
+    std::optional<ServerClock> clock_;
+    std::optional<std::pair<Tick, net::Time>> heard_;  // the newest state, while there is no clock
     std::optional<Complete> complete_;
     std::array<Complete, kCompletes> completes_{};  // a ring of the newest ones
     std::size_t complete_count_ = 0;

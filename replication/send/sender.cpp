@@ -12,7 +12,7 @@ namespace shoal::replication::all {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
-constexpr double kPlayHeartbeatS = 0.1;
+constexpr double kPlayHeartbeatS = 1.0 / 30;
 constexpr double kQuietS = 0.033;
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
@@ -42,6 +42,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       shows_(schema.find<Teleports>() != kMaxComponents),
       long_gap_(options.keeps_deliveries ? long_gap(options.tick_hz) : 0),
       predicts_(schema.predicts()),
+      has_inputs_(!schema.structs(StructKind::input).empty()),
       shadow_(world, schema, history_ticks_, options.tag),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
@@ -125,6 +126,7 @@ void Sender::reconnect_peer(Peer index) {
     PeerState& peer = state(index);
     assert(peer.flight.empty());
     peer.flight = {};
+    peer.margin.reset();
     peer.large.reset();
     peer.view.forget_oversized();
     peer.wants_marker = true;
@@ -381,12 +383,13 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     if (!updated_ || peer.is_held) return {};
     if (may_be_large && std::exchange(peer.large, std::nullopt)) peer.view.forget_oversized();
     // A client that predicts learns soon that its entities did not move.
-    const bool is_predicting = predicts_ && !peer.view.group().empty();
+    const bool is_predicting = peer.has_inputs || (predicts_ && !peer.view.group().empty());
     const Tick longest = is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_;
     // A client that interpolates learns soon that the world stands still, also if a marker is lost: the time
     // between markers doubles.
     const Tick wanted = shows_ ? std::max(quiet_ticks_, peer.last_sent - peer.last_change) : longest;
-    const bool heartbeat = tick_ - peer.last_sent >= std::min(longest, wanted);
+    const bool is_urgent = peer.margin && peer.margin->is_late;
+    const bool heartbeat = is_urgent || tick_ - peer.last_sent >= std::min(longest, wanted);
     if (peer.view.pending_count() == 0 && !peer.wants_marker && !heartbeat) return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     const Tick quiet = tick_ - peer.last_change;
@@ -395,6 +398,8 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.anchor = peer.flight.anchor(number, tick_);
     header.complete = peer.flight.marker(number, quiet);
     header.predicts = predicts_;
+    header.has_inputs = has_inputs_;
+    header.margin = peer.margin;
     // Leaves room for the longest group marker. Its place is taken below, by a marker with fewer bits or
     // none.
     header.group = StateHeader::Group{kMaxPacketDistance, kMaxPacketDistance};
@@ -414,10 +419,19 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     if (header.complete) peer.flight.send_marker(number, *header.complete);
     peer.wants_marker = !header.complete;
     peer.last_sent = tick_;
+    peer.margin.reset();
     const std::span<const std::byte> payload = writer_.write(header, room);
     if (payload.size() > room.size()) peer.large = number;
     peer.stats.state_bytes += payload.size();
     return payload;
+}
+
+void Sender::report_margin(Peer index, const StateHeader::Margin& margin) {
+    PeerState& peer = state(index);
+    const bool is_late = margin.is_late || (peer.margin && peer.margin->is_late);
+    peer.margin = margin;
+    peer.margin->is_late = is_late;
+    peer.has_inputs = true;
 }
 
 /// Returns which packets the peer needs to have its group as of this tick. Returns nothing if changes of the

@@ -123,6 +123,10 @@ public:
     std::span<const std::byte> encode(Peer peer, std::uint64_t number, std::size_t capacity,
                                       std::span<std::byte> room, bool may_be_large = true);
 
+    /// Says in the next payload how early the inputs in a packet of this peer came. From then on the peer
+    /// gets a payload at least every 33 ms (in whole ticks, rounded up), and at once if an input was late.
+    void report_margin(Peer peer, const StateHeader::Margin& margin);
+
     /// Reports that packet `number` was delivered or lost. Numbers of packets without state are ignored.
     void on_fate(Peer peer, std::uint64_t number, bool delivered);
 
@@ -196,7 +200,9 @@ private:
         std::set<std::uint32_t> to_rebase;  // requests that wait
         double rebases = 0;                 // rebases of this peer, less those it has earned back since
         bool is_held = false;
-        bool wants_marker = true;  // send a completion marker, even if there are no records
+        bool wants_marker = true;                   // send a completion marker, even if there are no records
+        bool has_inputs = false;                    // report_margin() was called
+        std::optional<StateHeader::Margin> margin;  // not sent yet
         PeerStats stats;
     };
 
@@ -240,6 +246,7 @@ private:
     bool shows_;               // the schema has a component with a Display
     Tick long_gap_;            // 0: no deliveries are kept
     bool predicts_;            // see Schema::predicts()
+    bool has_inputs_;          // the schema has an input
     Shadow shadow_;
     Audience audience_;
     std::vector<Owner> owners_;  // by entry; shorter if the last entries never had an owner

@@ -139,7 +139,7 @@ TEST(InputLog, AnUnchangedInputTakesABit) {
     LogDesk desk;
     for (int i = 0; i < 9; ++i) desk.record();
     desk.write();
-    EXPECT_EQ(desk.bits, 12 + 5 + 1 + 1 + 9u);
+    EXPECT_EQ(desk.bits, 12 + 5 + 1 + 9u);
 }
 
 TEST(InputLog, AfterASkippedTickTheEarlierInputsAreForgotten) {
@@ -272,17 +272,15 @@ TEST(InputLog, TellsWhetherItLackedRoom) {
     EXPECT_FALSE(desk.log.lacked_room());
     desk.record();
     EXPECT_TRUE(desk.write(10).empty());
-    EXPECT_FALSE(desk.write(20).empty()) << "12 + 5 + 1 + 1 + 1";
+    EXPECT_FALSE(desk.write(20).empty()) << "12 + 5 + 1 + 1";
 }
 
 TEST(InputLog, AfterAResetNothingOfTheFormerConnectionIsLeft) {
     LogDesk desk;
-    desk.log.set_shift_parity(true);
     desk.log.set_seen(RenderTime{desk.next - 7, 0});
     desk.frame({1, 1, true, true});
     desk.record();
     const InputSection before = desk.read(desk.write());
-    EXPECT_TRUE(before.shift_parity);
     EXPECT_EQ(before.lag(0), 7u * 16);
     desk.frame({1, 1, true, true});
     desk.record();
@@ -300,7 +298,6 @@ TEST(InputLog, AfterAResetNothingOfTheFormerConnectionIsLeft) {
     desk.packet = 10;
     const InputSection after = desk.read(desk.write());
     EXPECT_EQ(after.count, 1u);
-    EXPECT_FALSE(after.shift_parity);
     EXPECT_EQ(after.lag(0), std::nullopt);
     desk.log.on_fate(1, true);  // of this connection, without inputs
     desk.record();

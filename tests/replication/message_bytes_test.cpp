@@ -53,15 +53,6 @@ TEST(MessageBytes, OfAPlayer) {
     EXPECT_EQ(read_player(message), 0x0a0b0c0du);
 }
 
-TEST(MessageBytes, OfAShiftOfAtMostASecond) {
-    EXPECT_EQ(write_shift(-2us), bytes({16, 0xfe, 0xff, 0xff, 0xff}));
-    expect_only(write_shift(5ms), [](std::span<const std::byte> in) { return read_shift(in).has_value(); });
-    for (const net::Duration shift : {net::Duration(-1s), net::Duration(1s), net::Duration(1234us)})
-        EXPECT_EQ(read_shift(write_shift(shift)), shift);
-    EXPECT_FALSE(read_shift(write_shift(1s + 1us)));
-    EXPECT_FALSE(read_shift(write_shift(-1s - 1us)));
-}
-
 TEST(MessageBytes, OfARebase) {
     const std::uint32_t slots[] = {0x0201, 7};
     Bytes message;

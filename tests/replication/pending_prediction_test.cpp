@@ -90,7 +90,7 @@ TEST(PendingPrediction, APendingEntityMayDieOrStopBeingPredicted) {
     launch.theirs.destroy(dead);
     launch.run(3);
     EXPECT_TRUE(launch.theirs.has<Predicted>(born));
-    launch.predictor.shift(450ms);
+    launch.report(4, Rowing::kLead + 25);
     launch.run(2);
     ASSERT_FALSE(launch.predictor.is_predicting());
     EXPECT_FALSE(launch.theirs.has<Predicted>(born));

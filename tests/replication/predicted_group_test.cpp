@@ -94,7 +94,7 @@ TEST(PredictedGroup, WithMoreThanTheLargestLeadTheServersValuesAreInTheWorld) {
     Rowing rowing;
     const ecs::Entity boat = rowing.spawn_own();
     rowing.run(20);
-    rowing.predictor.shift(450ms);
+    rowing.report(4, Rowing::kLead + 25);
     rowing.run(2);
     EXPECT_FALSE(rowing.predictor.is_predicting());
     EXPECT_FALSE(rowing.is_predicted(boat));
@@ -103,8 +103,7 @@ TEST(PredictedGroup, WithMoreThanTheLargestLeadTheServersValuesAreInTheWorld) {
     rowing.run(5);
     EXPECT_EQ(rowing.stats().ticks - ticks, 5u);
     EXPECT_EQ(rowing.theirs.get<Spot>(rowing.replica(boat)).x, rowing.arrived(boat).x);
-    rowing.predictor.shift(-240ms);
-    rowing.run(600);
+    rowing.report(300, Rowing::kLead - 2);
     EXPECT_TRUE(rowing.predictor.is_predicting());
     EXPECT_TRUE(rowing.is_predicted(boat));
     EXPECT_EQ(rowing.stats().mispredictions, 0u);

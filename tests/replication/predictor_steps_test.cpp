@@ -209,26 +209,6 @@ TEST(Predictor, ANanIsForgottenByAReset) {
     EXPECT_FALSE(std::isnan(rowing.theirs.get<Spot>(rowing.replica(boat)).x));
 }
 
-// Goal: what is too old to be computed again is not restored.
-TEST(Predictor, NothingIsComputedAgainFromMoreThan64TicksAgo) {
-    Rowing rowing;
-    rowing.spawn_own();
-    const ecs::Entity other = rowing.spawn_other();
-    rowing.run(20);
-    rowing.is_cut = true;
-    rowing.run(80);
-    ASSERT_TRUE(rowing.predictor.is_predicting());
-    const PredictionStats before = rowing.stats();
-    rowing.theirs.add<ToPredict>(rowing.replica(other));
-    rowing.run(5);
-    EXPECT_EQ(rowing.stats().resimulated, before.resimulated);
-    EXPECT_EQ(rowing.stats().checks, before.checks);
-    rowing.is_cut = false;
-    rowing.run(20);
-    EXPECT_TRUE(rowing.is_predicted(other));
-    EXPECT_GT(rowing.stats().checks, before.checks);
-}
-
 TEST(Predictor, AStepThatWritesWhatItMustNotIsNamed) {
     Rowing rowing;
     const ecs::Entity boat = rowing.spawn_own();
@@ -315,32 +295,6 @@ TEST(Predictor, ManyTicksInOneUpdateAreShownOverSomeTime) {
     }
 }
 
-TEST(Predictor, EachFinishedShiftChangesTheParityOfTheInputs) {
-    Rowing rowing;
-    rowing.spawn_own();
-    rowing.run(30);
-    const auto parity = [&] {
-        BitWriter out;
-        EXPECT_TRUE(rowing.predictor.inputs()->write_section(1, 9000, out));
-        std::vector<std::byte> bytes(out.byte_count());
-        out.copy_to(bytes);
-        BitReader in(bytes);
-        StructCodec codec(rowing.map);
-        std::vector<std::uint32_t> neutral;
-        const SchemaStruct& type = rowing.schema.structs(StructKind::input)[0];
-        const Oar still;
-        codec.quantise(type, &still, neutral);
-        InputSection section;
-        EXPECT_TRUE(section.read(type, neutral, in));
-        return section.shift_parity;
-    };
-    EXPECT_FALSE(parity());
-    rowing.predictor.shift(16ms);
-    rowing.run(60);
-    EXPECT_TRUE(parity());
-    EXPECT_EQ(*rowing.predictor.tick(), rowing.tick + Rowing::kLead + 1);
-}
-
 TEST(Predictor, ASchemaWithoutAnInputPredictsNothing) {
     Schema schema;
     schema.component<Spot>("spot", predicted());
@@ -350,7 +304,7 @@ TEST(Predictor, ASchemaWithoutAnInputPredictsNothing) {
     Predictor predictor(world, schema, receiver, map, 500ms);
     predictor.set_on_step([](const Step&) { ADD_FAILURE(); });
     predictor.start(16ms, 1);
-    predictor.hear(5, net::Time{100s});
+    predictor.take_margin({}, net::Time{100s});
     predictor.update(net::Time{100s} + 16ms, 10ms, 0us);
     EXPECT_FALSE(predictor.tick());
     EXPECT_FALSE(predictor.is_predicting());

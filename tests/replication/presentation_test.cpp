@@ -210,12 +210,18 @@ struct Stand {
             if (packet == Packet::arrives) {
                 received += 1;
                 pair.deliver(sent);
+                pair.receiver.hear(sent.number, now);
                 presentation.receive(sent.number, received, now);
             } else {
                 pair.lose(sent);
             }
         }
+        pair.receiver.update_clock(now);
         presentation.apply(now);
+    }
+    void start() {
+        pair.receiver.start_clock(std::chrono::microseconds(16'667));
+        presentation.start(16'667);
     }
     /// Runs 300 ticks. In 5 of each 8 no packet arrives.
     void run(Packet other) {
@@ -238,7 +244,7 @@ TEST(Presentation, ShowsNothingBeforeTheLengthOfATickIsKnown) {
         for (int i = 0; i < 10; ++i) stand.step();
         EXPECT_FALSE(stand.presentation.time());
         EXPECT_EQ(stand.pair.mirror.size(), 0u);
-        stand.presentation.start(16'667);
+        stand.start();
         EXPECT_FALSE(stand.presentation.time()) << "until apply()";
         stand.presentation.apply(stand.now);
         ASSERT_TRUE(stand.presentation.time()) << "the state that arrived before counts";
@@ -256,10 +262,10 @@ TEST(Presentation, ShowsNothingBeforeTheLengthOfATickIsKnown) {
 TEST(Presentation, ASecondStartChangesNothing) {
     Stand once, twice;
     for (Stand* const stand : {&once, &twice}) {
-        stand->presentation.start(16'667);
+        stand->start();
         stand->run(Stand::Packet::is_lost);
     }
-    twice.presentation.start(16'667);
+    twice.start();
     for (int i = 0; i < 10; ++i) {
         once.step();
         twice.step();
@@ -274,11 +280,11 @@ TEST(Presentation, ASecondStartChangesNothing) {
 TEST(Presentation, LostPacketsDelayTheRenderTimeAndPausesOfTheServerDoNot) {
     const net::Duration tick = std::chrono::microseconds(16'667);
     Stand lossy;
-    lossy.presentation.start(16'667);
+    lossy.start();
     lossy.run(Stand::Packet::is_lost);
     EXPECT_GT(lossy.wanted_delay(), 5 * tick);
     Stand pausing;
-    pausing.presentation.start(16'667);
+    pausing.start();
     for (int i = 0; i < 10; ++i) pausing.step(i == 5 ? Stand::Packet::is_lost : Stand::Packet::arrives);
     pausing.run(Stand::Packet::is_not_sent);
     EXPECT_LT(pausing.wanted_delay(), 4 * tick);

@@ -144,8 +144,8 @@ int payloads_when_idle(bool predicts, bool owns) {
     return payloads;
 }
 
-TEST(SenderGroup, APeerThatPredictsSomethingHearsTenTimesASecondThatNothingChanged) {
-    EXPECT_EQ(payloads_when_idle(true, true), 10);
+TEST(SenderGroup, APeerThatPredictsSomethingHearsThirtyTimesASecondThatNothingChanged) {
+    EXPECT_EQ(payloads_when_idle(true, true), 30);
     EXPECT_EQ(payloads_when_idle(true, false), 1) << "it predicts nothing";
     EXPECT_EQ(payloads_when_idle(false, true), 1);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <random>
 #include <vector>
@@ -56,6 +57,28 @@ TEST(StateHeader, OfASchemaThatPredictsHasAGroupMarkerUnlessItIsImplied) {
             EXPECT_EQ(read.group->distance, header.complete ? header.complete->distance : distance);
             EXPECT_EQ(read.group->others, header.complete ? header.complete->others : distance / 2);
         }
+}
+
+TEST(StateHeader, OfASchemaWithAnInputHasAMargin) {
+    for (const std::int32_t eighths : {0, 1, -1, 300, 0x7fffffff, std::numeric_limits<std::int32_t>::min()})
+        for (const bool is_late : {false, true})
+            for (StateHeader header : headers()) {
+                const std::size_t without = write_state_header(header, nullptr);
+                header.has_inputs = true;
+                EXPECT_EQ(write_state_header(header, nullptr), without + 1);
+                header.margin = StateHeader::Margin{200, eighths, is_late};
+                BitWriter out;
+                EXPECT_EQ(write_state_header(header, &out),
+                          without + 10 + golomb_bits(zigzag(static_cast<std::uint32_t>(eighths)), 4));
+                const auto bytes = bytes_of(out);
+                BitReader in(bytes);
+                const StateHeader read = read_state_header(in, false, true);
+                ASSERT_TRUE(in.at_padding() && read.margin);
+                EXPECT_EQ(read.margin->packet, 200);
+                EXPECT_EQ(read.margin->eighths, eighths);
+                EXPECT_EQ(read.margin->is_late, is_late);
+                EXPECT_EQ(read.record_count, header.record_count);
+            }
 }
 
 TEST(StateHeader, IsReadBackAndTakesTheStatedNumberOfBits) {

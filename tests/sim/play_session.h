@@ -76,8 +76,8 @@ public:
                 net::Duration tick = net::Duration(16'667))
         : schema_(std::move(schema)),
           network_(link, seed),
-          tick_(tick),
           random(static_cast<std::uint32_t>(seed)),
+          tick_every(tick),
           server(world, schema_, network_.at(at_server_), server_options(bytes_per_second, tick),
                  &listener_) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -198,7 +198,7 @@ private:
     void tick() {
         network_.receive_all(at_server_, server.host(), now);
         server.tick(now);
-        next_tick += tick_;
+        next_tick += tick_every;
     }
     void frame(Player& player) {
         network_.receive_all(player.address, player.client.endpoint(), now);
@@ -210,12 +210,12 @@ private:
     replication::Schema schema_;
     const net::Address at_server_ = net::Address::ipv4(10, 0, 0, 1, 7000);
     net::BadNetwork network_;
-    net::Duration tick_;
     Listener listener_{*this};
     net::Time hung_until_{0};
 
 public:
     std::mt19937 random;
+    net::Duration tick_every;
     net::Time now{std::chrono::seconds(100)}, next_tick{std::chrono::seconds(100)};
     ecs::World world;
     replication::Server server;

@@ -248,7 +248,7 @@ TEST(Prediction, Trap07AServerThatHangsUsesTheBufferedInputsInOrder) {
     };
     const std::uint64_t before = missed(sailing.input_stats(sailing.player()));
     const double usual = lead();
-    sailing.hang(300ms);
+    sailing.hang(200ms);
     sailing.run(2s);
     EXPECT_EQ(missed(sailing.input_stats(sailing.player())), before);
     EXPECT_NEAR(lead(), usual, 1);

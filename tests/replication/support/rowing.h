@@ -44,6 +44,10 @@ struct Rowing {
             of.each<Sum>([&](Sum& sum) { sum.drawn += of.random(7); });
         };
         predictor.set_on_step([this](const Step& of) { step(of); });
+        start();
+    }
+    void start() {
+        receiver.start_clock(kTick);
         predictor.start(kTick, seed);
     }
     ecs::Entity spawn() { return world.spawn(Spot{}, Sum{}, Oar{}, Replicated{}, Mine{}); }
@@ -72,6 +76,7 @@ struct Rowing {
             const Oar input{rows};
             predictor.set_input(&input);
         }
+        receiver.update_clock(now);
         receiver.apply();
         predictor.update(now, kRtt, 0us);
     }
@@ -92,7 +97,18 @@ struct Rowing {
         tick = first;
         peer = sender->add_peer();
         ecs::Query<ecs::With<Mine>>(world).each([&](ecs::Entity boat) { sender->set_owner(boat, peer); });
-        predictor.start(kTick, seed);
+        start();
+    }
+    /// Runs one tick for each of these packets. The server says of each how early it came, if its inputs need
+    /// this lead, in ticks, to be just in time.
+    void report(int packets, Tick needed) {
+        for (int i = 0; i < packets; ++i) {
+            run();
+            BitWriter out;
+            predictor.inputs()->write_section(++packet, 9'000, out);
+            const auto margin = static_cast<std::int32_t>(*predictor.tick() - tick - needed);
+            predictor.take_margin({static_cast<std::uint8_t>(packet), 8 * margin}, now);
+        }
     }
     float shown(ecs::Entity boat) const {
         Spot spot = theirs.get<Spot>(replica(boat));
@@ -166,13 +182,14 @@ private:
         for (; !down.empty() && !is_newer(down.front().due, tick); down.pop_front()) {
             const Payload& payload = down.front();
             ASSERT_EQ(receiver.receive(payload.number, payload.bytes), Receiver::Verdict::accepted);
-            predictor.hear(*receiver.tick_of(payload.number), now);
+            receiver.hear(payload.number, now);
             sender->on_fate(peer, payload.number, true);
         }
     }
 
     std::map<std::pair<Tick, std::uint32_t>, Values> history_;  // by tick and entity index
     std::uint64_t number = 1;
+    std::uint64_t packet = 0;  // of the client
     std::deque<Payload> down;
     StructCodec codec{map};
     StepQueries queries{world};
