@@ -136,7 +136,7 @@ TEST(Readme, CodecsReachNestedFields) {
     Schema schema;
     describe_guild(schema);
     ASSERT_EQ(schema.error(), "");
-    const std::vector<Part>& parts = schema.components()[0].layout.parts();
+    const auto& parts = schema.components()[0].layout.parts();
     EXPECT_EQ(parts[1].max_length, 20u) << "motto";
     EXPECT_EQ(parts[3].max_count, 30u * 40) << "map_rows";
     EXPECT_EQ(parts[5].max_length, 24u) << "name of a member";
@@ -284,7 +284,7 @@ TEST(Readme, APlayerHostsTheGame) {
 }
 
 TEST(Readme, AnOwnLoopServesAClient) {
-    my_private_key = net::server_key();
+    my_private_key = net::all::server_key();
     known_public_key = net::public_key(my_private_key);
     net::Result<net::Socket> at_server = net::Socket::open(net::Address::ipv4(127, 0, 0, 1, 0));
     net::Result<net::Socket> at_client = net::Socket::open(net::Address::ipv4(127, 0, 0, 1, 0));
@@ -616,7 +616,7 @@ TEST(Readme, StepsAreChecked) {
 #include "readme/replication/predict/the_step_function_1.inc"
     ecs::World world;
     const ecs::Entity ship = world.spawn(Place{}, Predicted{});
-    StepCheck check(world, schema, options.check_every, options.on_step_fault);
+    all::StepCheck check(world, schema, options.check_every, options.on_step_fault);
     float runs = 0;
     check.run(10, [&](bool) { world.set(ship, Place{++runs, 0}); });
     EXPECT_EQ(logged, "place is wrong: {1, 0}, then {2, 0}");
