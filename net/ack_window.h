@@ -19,11 +19,14 @@ namespace shoal::net::all {
 /// An attacker on the path can send fast copies of a few packets, which overtake the packets before them and
 /// would make them stale. So a skipped number costs one credit, and the window has at most 64 credits. A
 /// fresh packet earns one; if it is the newest, four, because skipped packets may be lost. A packet that
-/// skips more numbers than there are credits is early, and is dropped. Two exceptions are fresh: the third of
-/// three early packets with consecutive numbers, and a packet that follows kGap without fresh packets.
+/// skips more numbers than there are credits is early, and is dropped. Two exceptions are fresh: the last of
+/// kRun early packets with consecutive numbers, and a packet that follows kGap without fresh packets.
 class AckWindow {
 public:
     static constexpr Duration kGap = std::chrono::milliseconds(100);
+    /// So many early packets in a row mean that the path has changed. An attacker must copy as many each
+    /// time.
+    static constexpr int kRun = 16;
 
     /// `first`: the other side's first packet number, >= 1. Lower numbers count as arrived and accepted.
     explicit AckWindow(std::uint64_t first) : first_(first), arrived_{first - 1}, accepted_{first - 1} {
@@ -34,9 +37,9 @@ public:
     /// The state of a packet that arrives at `now`.
     State state(std::uint64_t number, Time now) const {
         if (number > arrived_.newest) {
-            const bool is_third = early_count_ >= 2 && number == early_ + 1;
+            const bool ends_run = early_count_ >= kRun - 1 && number == early_ + 1;
             const bool is_free = number - arrived_.newest <= credit_ + 1 || now - arrived_at_ >= kGap;
-            return is_free || is_third ? State::fresh : State::early;
+            return is_free || ends_run ? State::fresh : State::early;
         }
         if (arrived_.newest - number > 64) return State::stale;
         return arrived_.contains(number) ? State::duplicate : State::fresh;

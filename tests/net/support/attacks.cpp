@@ -57,9 +57,14 @@ void Racer::step(Battle& battle) {
 }
 
 void DownRacer::see(Battle& battle, const Sighting& sighting) {
-    if (sighting.to != victim_.address || is_handshake(sighting.bytes) || ++count_ % every_ != 0) return;
-    const Duration half_way = count_ / every_ % 2 == 0 ? victim_.path.round_trip / 4 : Duration(0);
-    battle.inject(battle.server, victim_.address, sighting.bytes, battle.copy_delay(victim_) + half_way);
+    if (sighting.to != victim_.address || is_handshake(sighting.bytes) || count_++ % every_ >= in_a_row_)
+        return;
+    held_.push_back(sighting.bytes);
+    if (static_cast<int>(held_.size()) < in_a_row_) return;
+    const bool is_half_way = in_a_row_ == 1 && count_ / every_ % 2 != 0;
+    const Duration more = is_half_way ? victim_.path.round_trip / 4 : Duration(0);
+    for (const Bytes& copy : std::exchange(held_, {}))
+        battle.inject(battle.server, victim_.address, copy, battle.copy_delay(victim_) + more);
 }
 
 OwnClient::OwnClient(Battle& battle, const Address& from)

@@ -53,13 +53,15 @@ private:
 /// Every second copy comes half as early.
 class DownRacer : public Attack {
 public:
-    /// Copies one packet of `every`.
-    DownRacer(const Player& victim, int every) : victim_(victim), every_(every) {}
+    /// Copies the first `in_a_row` packets of each `every`, and sends the copies together.
+    DownRacer(const Player& victim, int every, int in_a_row = 1)
+        : victim_(victim), every_(every), in_a_row_(in_a_row) {}
     void see(Battle& battle, const Sighting& sighting) override;
 
 private:
     const Player& victim_;
-    int every_, count_ = 0;
+    int every_, in_a_row_, count_ = 0;
+    std::vector<Bytes> held_;
 };
 
 /// A real client of the attacker with any address. It reads on the path what the server sends there.
