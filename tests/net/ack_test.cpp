@@ -20,7 +20,7 @@ TEST(Acks, AReceiverWithoutAnAckToSendIsSilent) {
     LinkConfig cut;
     cut.loss = 1;
     world.up.set_config(cut);
-    for (int i = 0; i < 100; ++i) ASSERT_NE(player.send("x", world.now), 0u);
+    for (int i = 0; i < 64; ++i) ASSERT_NE(player.send("x", world.now), 0u);
     world.up.set_config({});
     ASSERT_NE(player.send("x", world.now), 0u);
     world.up.set_config(cut);
