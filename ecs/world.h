@@ -404,18 +404,29 @@ public:
     };
 
     /// While a KeepThrown lives, operations go on as if no hook had thrown. When the last one ends, it throws
-    /// the first exception that came from a hook or from a function given to call_guarded().
+    /// the first exception that came from a hook or from a function given to call_guarded(). With `later`, it
+    /// moves the exception there instead, unless there is an earlier one.
     class [[nodiscard]] KeepThrown {
     public:
-        explicit KeepThrown(World& world) : world_(world) { ++world_.keepers_; }
+        explicit KeepThrown(World& world, std::exception_ptr* later = nullptr)
+            : world_(world), later_(later) {
+            ++world_.keepers_;
+        }
         ~KeepThrown() noexcept(false) {
-            if (--world_.keepers_ == 0 && world_.kept_exception_ != nullptr) world_.throw_kept();
+            if (--world_.keepers_ != 0 || world_.kept_exception_ == nullptr) return;
+            if (later_ == nullptr) {
+                world_.throw_kept();
+            } else if (std::exception_ptr kept = std::exchange(world_.kept_exception_, nullptr);
+                       *later_ == nullptr) {
+                *later_ = std::move(kept);
+            }
         }
         KeepThrown(const KeepThrown&) = delete;
         KeepThrown& operator=(const KeepThrown&) = delete;
 
     private:
         World& world_;
+        std::exception_ptr* later_;
     };
 
     /// Number of operations that did nothing because the entity or the pair's target was dead or dying, an id

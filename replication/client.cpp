@@ -11,6 +11,9 @@
 #include "message.h"
 
 namespace shoal::replication::all {
+
+using ecs::all::call_guarded;
+
 namespace {
 
 net::ClientConfig with_schema(net::ClientConfig config, const Schema& schema) {
@@ -151,6 +154,7 @@ void Client::start_clocks() {
 }
 
 void Client::disconnect(net::Time now, net::Duration deliver_for) {
+    const Running running(world_, run_);
     target_.reset();
     token_.reset();  // it contains keys
     to_use_.reset();
@@ -164,10 +168,10 @@ std::vector<ecs::Entity> Client::mine() const {
 }
 
 void Client::update(net::Time now) {
-    const bool is_inside = is_running_ || actions_.is_acting();
+    const bool is_inside = run_.is_running || actions_.is_acting();
     assert(!is_inside && "a function of the game called update()");
     if (is_inside) return;
-    const Running running(world_, is_running_);
+    const Running running(world_, run_);
     now_ = now;
     if (target_) start_connecting(now);
     endpoint_.update(now);
@@ -257,14 +261,14 @@ net::SendResult Client::send_typed(const net::Delivery& how) {
 }
 
 void Client::on_connected(net::PeerId) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     actions_.forget_messages();
     if (ready_at_once_ && !is_resuming_) ready();
-    if (listener_) listener_->on_join();
+    if (listener_) call_guarded(world_, [&] { listener_->on_join(); });
 }
 
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     queue_.deliver_all();
     is_resuming_ = awaits_resumed_ = false;
     is_refused_ = is_seat_gone(reason);
@@ -272,7 +276,7 @@ void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::str
     failure_ = net::describe(reason);
     if (!text.empty()) failure_ += ": " + schema_.explain(text);
     const std::string text_for_listener = failure_;  // on_leave may call connect(), which empties failure_
-    if (listener_) listener_->on_leave(reason, text_for_listener);
+    if (listener_) call_guarded(world_, [&] { listener_->on_leave(reason, text_for_listener); });
 }
 
 /// Returns whether state, messages and answers together exceed what the server may make this client hold.
@@ -287,7 +291,7 @@ void Client::end_for_size(net::Time now) {
 
 bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     const Receiver::Verdict verdict = receiver_.receive(number, payload);
     if (verdict == Receiver::Verdict::malformed)
         endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
@@ -303,7 +307,7 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
 }
 
 void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed)) {
         if (!queue_.add(message.subspan(1), channel))
             endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);
@@ -331,7 +335,7 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     }
     if (const std::optional<NetId> player = read_player(message)) player_ = player;
     if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
-    if (listener_) listener_->on_message(channel, message.subspan(1));
+    if (listener_) call_guarded(world_, [&] { listener_->on_message(channel, message.subspan(1)); });
 }
 
 }  // namespace shoal::replication::all

@@ -160,7 +160,7 @@ public:
     template <class T, std::invocable<const T&, const Call&> Fn>
     void on(Fn handler) {
         actions_.on(schema_.require_struct<T>(StructKind::action),
-                    [fn = std::move(handler)](const void* action, const Call& call) {
+                    [fn = std::move(handler)](const void* action, const Call& call) mutable {
                         fn(*static_cast<const T*>(action), call);
                     });
     }
@@ -177,7 +177,7 @@ public:
         static_assert(std::invocable<Fn&, const T&, std::string_view>,
                       "a handler of rejected actions must take (const T&, std::string_view)");
         actions_.on_rejected(schema_.require_struct<T>(StructKind::action),
-                             [fn = std::move(handler)](const void* action, std::string_view why) {
+                             [fn = std::move(handler)](const void* action, std::string_view why) mutable {
                                  fn(*static_cast<const T*>(action), why);
                              });
     }
@@ -208,7 +208,8 @@ public:
     void on_refused(Fn handler) {
         static_assert(std::invocable<Fn&, ecs::Entity, std::string_view>,
                       "a handler of refused values must take (ecs::Entity, std::string_view)");
-        owned_.on_refused(schema_.require_owned<T>(), std::move(handler));
+        owned_.on_refused(schema_.require_owned<T>(),
+                          guarded<ecs::Entity, std::string_view>(world_, std::move(handler)));
     }
     const OwnedWriter::Stats& owned_stats() const { return owned_.stats(); }
 
@@ -296,7 +297,7 @@ private:
     ecs::World& world_;
     const Schema& schema_;
     ClientListener* listener_;
-    bool is_running_ = false;  // see Running
+    RunState run_;
     Receiver receiver_;
     Presentation presentation_;
     mutable ecs::Query<ecs::With<Mine>> mine_;

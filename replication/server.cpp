@@ -71,13 +71,13 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
 }
 
 bool Server::may_run() const {
-    assert(!is_running_ && "a function of the game called tick(), poll() or resend()");
-    return !is_running_;
+    assert(!run_.is_running && "a function of the game called tick(), poll() or resend()");
+    return !run_.is_running;
 }
 
 Tick Server::tick(net::Time now) {
     if (!may_run()) return current_tick();
-    const Running running(world_, is_running_);
+    const Running running(world_, run_);
     now_ = now;
     host_.update(now);
     handle_deferred();
@@ -107,12 +107,14 @@ void Server::step(net::Time now) {
 void Server::report_too_large() {
     if (!listener_) return;
     for (const Shadow::TooLarge& found : sender_.shadow().too_large())
-        listener_->on_too_large(found.entity, schema_.components()[found.largest].name, found.bytes);
+        call_guarded(world_, [&] {
+            listener_->on_too_large(found.entity, schema_.components()[found.largest].name, found.bytes);
+        });
 }
 
 void Server::poll(net::Time now) {
     if (!may_run()) return;
-    const Running running(world_, is_running_);
+    const Running running(world_, run_);
     now_ = now;
     host_.update(now);
     handle_deferred();
@@ -271,7 +273,7 @@ net::SendResult Server::send_message(net::PeerId peer, net::Delivery how,
 void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) {
     const Player* const player = players_.find(peer);
     if (!player) return;
-    const Running running(world_, is_running_);
+    const Running running(world_, run_);
     if (player->seat.phase() == Phase::away) return leave(peer, net::DisconnectReason::kicked, text);
     host_.disconnect(player->connection, net::DisconnectReason::kicked, text, now);
 }
@@ -282,7 +284,7 @@ Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
 }
 
 void Server::on_connected(net::PeerId peer) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     const Arrival& arrival = arrivals_[peer.index()];
     if (arrival.resumption) return take_back(peer);
     if (players_.find(peer))  // of 65,535 later connections with this index, one gets the same id
@@ -298,11 +300,11 @@ void Server::on_connected(net::PeerId peer) {
     if (inputs_) inputs_->add_player(peer, player.peer);
     // A new connection has room for it.
     static_cast<void>(host_.send_message(peer, net::unordered(), write_welcome(welcome_)));
-    if (listener_) listener_->on_join(peer);
+    if (listener_) call_guarded(world_, [&] { listener_->on_join(peer); });
 }
 
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     Player* const player = players_.find_connected(peer);
     if (!player) return;
     players_.disconnect(*player);
@@ -328,7 +330,7 @@ void Server::go_away(PlayerId id, const net::Address& from) {
     player->intake = {};
     player->named.clear();
     actions_.set_away(id);
-    if (away_ && has_played) away_(id);
+    if (away_ && has_played) call_guarded(world_, [&] { away_(id); });
 }
 
 /// Gives the seat of a ticket to this connection, whose client has proven the ticket. An earlier connection
@@ -428,7 +430,7 @@ void Server::advance_join(Player& player) {
             break;
         case Seat::Next::restart:
             sender_.restart_peer(player.peer);
-            if (warn_) warn_(player.id, Warning::join_restarted);
+            warn(player.id, Warning::join_restarted);
             break;
         case Seat::Next::give_up:
             host_.disconnect(player.connection, net::DisconnectReason::kicked,
@@ -453,7 +455,11 @@ void Server::finish_join(PlayerId player) {
 
 void Server::finish_return(PlayerId player) {
     send_player(*players_.find(player));
-    if (back_ && players_.find(player)) back_(player);
+    if (back_ && players_.find(player)) call_guarded(world_, [&] { back_(player); });
+}
+
+void Server::warn(PlayerId player, Warning warning) {
+    if (warn_) call_guarded(world_, [&] { warn_(player, warning); });
 }
 
 Phase Server::phase(PlayerId id) const {
@@ -469,6 +475,7 @@ ecs::Entity Server::player(PlayerId id) const {
 void Server::set_player(PlayerId id, ecs::Entity entity) {
     Player* const player = players_.find(id);
     if (!player || !player->seat.has_joined()) return;
+    const Running running(world_, run_);
     player->seat.set_player(entity);
     if (world_.is_alive(entity)) give(id, entity);
     if (player->seat.phase() == Phase::playing) send_player(*player);
@@ -511,11 +518,12 @@ void Server::disconnect_player(net::PeerId player, std::string_view why) {
 }
 
 void Server::on_message(net::PeerId connection, net::Channel channel, std::span<const std::byte> message) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     Player* const player = players_.find_connected(connection);
     if (!player) return;
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::game)) {
-        if (listener_) listener_->on_message(player->id, channel, message.subspan(1));
+        if (listener_)
+            call_guarded(world_, [&] { listener_->on_message(player->id, channel, message.subspan(1)); });
         return;
     }
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed))
@@ -552,7 +560,7 @@ void Server::take_typed(Player& player, net::Channel channel, std::span<const st
         case MessageIntake::Verdict::wait:
             if (must_wait) return;
             typed_.stats().deferred += 1;
-            if (!was_waiting && warn_) warn_(player.id, Warning::messages_deferred);
+            if (!was_waiting) warn(player.id, Warning::messages_deferred);
             return;
         case MessageIntake::Verdict::flood:
             typed_.stats().floods += 1;
@@ -601,7 +609,7 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
-    const Running running(world_, is_running_);
+    const Running running(world_, run_, Caller::net);
     const Player* player = players_.find_connected(peer);
     if (!player || !uplink_.read(player->id, number, payload, now)) {
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
@@ -622,6 +630,7 @@ void Server::send_or_end(PlayerId player, std::span<const std::byte> message) {
 }
 
 bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
+    const Running running(world_, run_, Caller::net);
     const std::optional<Hello> hello = read_hello(admission.hello);
     if (!admission.schema_matches) {
         if (hello) refusal = schema_.difference(hello->summary);
@@ -647,12 +656,15 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
     const std::uint32_t index = admission.peer.index();
     if (index >= arrivals_.size()) arrivals_.resize(index + std::size_t{1});
     arrivals_[index] = {hello->max_slots, std::move(*numbers), admission.client_id, hello->resumption};
-    return !listener_ || listener_->on_admit(admission, refusal);
+    bool is_welcome = !listener_;
+    if (listener_) call_guarded(world_, [&] { is_welcome = listener_->on_admit(admission, refusal); });
+    return is_welcome;
 }
 
 void Server::on_never_connected(net::PeerId peer) {
+    const Running running(world_, run_, Caller::net);
     arrivals_[peer.index()] = {};
-    if (listener_) listener_->on_never_connected(peer);
+    if (listener_) call_guarded(world_, [&] { listener_->on_never_connected(peer); });
 }
 
 }  // namespace shoal::replication::all

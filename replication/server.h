@@ -156,7 +156,7 @@ public:
     template <class T, std::invocable<PlayerId, const T&> Fn>
     void on(Fn handler) {
         typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(
-            world_, [fn = std::move(handler)](const T& message, const MessageInfo& info) {
+            world_, [fn = std::move(handler)](const T& message, const MessageInfo& info) mutable {
                 fn(info.from, message);
             }));
     }
@@ -190,7 +190,7 @@ public:
     template <class T, std::invocable<const T&, const Call&> Fn>
     void on(Fn handler) {
         actions_.on(schema_.require_struct<T>(StructKind::action),
-                    [fn = std::move(handler)](const void* action, const Call& call) {
+                    [fn = std::move(handler)](const void* action, const Call& call) mutable {
                         fn(*static_cast<const T*>(action), call);
                     });
     }
@@ -222,10 +222,10 @@ public:
         static_assert(
             requires(const T& value) { std::string(fn(PlayerId(), ecs::Entity(), value)); },
             "a check must be: std::string(PlayerId, ecs::Entity, const T&)");
-        owned_.set_check(schema_.require_owned<T>(),
-                         [fn = std::move(fn)](PlayerId player, ecs::Entity entity, const void* value) {
-                             return std::string(fn(player, entity, *static_cast<const T*>(value)));
-                         });
+        owned_.set_check(schema_.require_owned<T>(), [fn = std::move(fn)](PlayerId player, ecs::Entity entity,
+                                                                          const void* value) mutable {
+            return std::string(fn(player, entity, *static_cast<const T*>(value)));
+        });
     }
     OwnedReader::Stats owned_stats(PlayerId player) const { return owned_.stats(player); }
 
@@ -387,6 +387,7 @@ private:
     void mark(ecs::Entity entity, bool has_tag);
     void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
+    void warn(PlayerId player, Warning warning);
     void take_back(net::PeerId connection);
     void send_player(const Player& player);
     void go_away(PlayerId player, const net::Address& from);
@@ -409,8 +410,8 @@ private:
     net::Entropy entropy_;  // of tickets; before host_, which takes the seed
     net::Host host_;
     Tick next_tick_;
-    bool is_running_ = false;  // see Running
-    net::Time now_{0};         // argument of the last tick(), poll() or resend()
+    RunState run_;
+    net::Time now_{0};  // argument of the last tick(), poll() or resend()
     Players players_;
     std::vector<Arrival> arrivals_;  // by PeerId::index()
     std::size_t most_away_, most_away_per_ip_;

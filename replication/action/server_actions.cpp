@@ -317,6 +317,7 @@ void ServerActions::run_waiting() {
 }
 
 bool ServerActions::end(const void* action) {
+    const ecs::World::KeepThrown keep(world_);
     const std::string why = act_->why_not();
     const std::size_t number = type_;  // the functions of the game may do other actions
     ActionEvent event = event_of({}, {});

@@ -37,7 +37,8 @@ Predictor::~Predictor() = default;
 void Predictor::check_steps(Tick every, OnStepFault on_fault) {
     check_.reset();
     if (every != 0 && on_fault)
-        check_ = std::make_unique<StepCheck>(world_, schema_, every, std::move(on_fault));
+        check_ = std::make_unique<StepCheck>(world_, schema_, every,
+                                             guarded<const StepFault&>(world_, std::move(on_fault)));
 }
 
 void Predictor::start(net::Duration tick, std::uint64_t random_seed) {

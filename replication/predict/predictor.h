@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../ecs/query.h"
+#include "../play/running.h"
 #include "../play/struct_codec.h"
 #include "../receive/receiver.h"
 #include "../show/interpolator.h"

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/replication/support/play.h"
 
@@ -17,6 +21,10 @@ struct Spot {
 };
 struct Pace {
     std::int32_t x = 0;
+};
+template <int>
+struct Bulk {
+    std::vector<std::uint32_t> words;
 };
 struct Flag {
     std::string text = "none";
@@ -44,6 +52,8 @@ Schema square() {
     Schema out;
     out.component<Spot>("spot");
     out.component<Pace>("pace", predicted());
+    out.component<Bulk<0>>("bulk", max_length(5'500));
+    out.component<Bulk<1>>("more bulk", max_length(5'500));
     out.component<Flag>("flag", from_owner());
     out.input<Helm>("helm");
     out.message<Say>("say");
@@ -51,9 +61,13 @@ Schema square() {
     return out;
 }
 
+using namespace std::chrono_literals;
+
 /// A server and two players, of which one acts and speaks in each tick. What runs at `where` throws.
 struct Square : Play {
-    explicit Square(std::string_view where_it_throws) : Play(square()), where(where_it_throws) {
+    explicit Square(std::string_view where_it_throws, const ServerOptions& options = server_options(),
+                    ServerListener* listener = nullptr)
+        : Play(square(), {}, 1, options, listener), where(where_it_throws) {
         Wave::call = [this](std::string_view at) { call(at); };
         server.on_join(
             [this](PlayerId) { return ship = world.spawn(Spot{}, Pace{}, Flag{}, Helm{}, Replicated{}); });
@@ -87,7 +101,7 @@ struct Square : Play {
     void call(std::string_view at) {
         if (at != where) return;
         calls += 1;
-        if (throws) throw std::runtime_error("the game's");
+        if (throws && !(throws_once && calls > 1)) throw std::runtime_error("the game's");
     }
     template <class Fn>
     void catching(const Fn& fn) {
@@ -110,7 +124,7 @@ struct Square : Play {
     }
 
     std::string_view where;
-    bool throws = true;
+    bool throws = true, throws_once = false;
     int thrown = 0, calls = 0, heard = 0;
     ecs::Entity ship;  // of the guest
     PlayerId last;
@@ -148,6 +162,125 @@ TEST(Exceptions, AFunctionOfTheGameThatThrowsSilencesNobody) {
             EXPECT_EQ(one->world.get<Spot>(ship).x, square.world.get<Spot>(square.ship).x);
         }
     }
+}
+
+/// A third player plays a story in which each callback is called. The first call of `where` throws.
+struct Story : ServerListener, ClientListener, Square {
+    static ServerOptions short_timeouts() {
+        ServerOptions options = server_options();
+        options.host.connection.timeout = options.host.handshake_timeout = 1s;
+        return options;
+    }
+    explicit Story(std::string_view where_it_throws) : Square("nowhere", short_timeouts(), this) {
+        server.on_warning([this](PlayerId, Warning) { call("warning"); });
+        server.on_away([this](PlayerId) { call("away"); });
+        server.on_back([this](PlayerId) { call("back"); });
+        server.on_leave([this](PlayerId) { call("leave"); });
+        server.on_join([this](PlayerId id) {
+            last = id;
+            call("join");
+            return world.spawn(Spot{}, Pace{}, Helm{}, Replicated{});
+        });
+        server.on<Say>([this](PlayerId, const Say&) { said += 1; });
+        where = where_it_throws;
+        throws_once = true;
+        ClientOptions options;
+        options.net.connection.timeout = 1s;
+        options.check_every = 1;
+        options.on_step_fault = [this](const StepFault&) { call("step fault"); };
+        third = &add(options, this);
+        third->client.on_step(
+            [this, n = 0](const Step& step) mutable { step.each<Pace>([&](Pace& pace) { pace.x = ++n; }); });
+    }
+    void step(int ticks) {
+        for (int i = 0; i < ticks; ++i) {
+            third->client.input(Helm{});
+            const Tick before = server.current_tick();
+            catching([&] { run(1); });
+            EXPECT_EQ(server.current_tick(), before + 1);
+        }
+    }
+    void tell() {
+        step(30);
+        if (third->client.phase() != Phase::playing) third->client.connect(at_server);  // it was refused
+        step(60);
+        deaf = add().at;  // it never connects
+        step(80);
+        const std::byte bytes[] = {std::byte(1)};
+        for (int i = 0; i < 3; ++i) {
+            EXPECT_TRUE(net::is_queued(server.send_message(last, net::Channel::reliable, bytes)));
+            EXPECT_TRUE(net::is_queued(third->client.send_message(net::Channel::reliable, bytes)));
+        }
+        for (int i = 0; i < 120; ++i) third->client.send(Say{});
+        const std::vector<std::uint32_t> words(5'500, 0x8765'4321);
+        world.set(ship, Bulk<0>{words}, Bulk<1>{words});
+        step(80);
+        EXPECT_EQ(said, 120);
+        world.set(ship, Bulk<0>{}, Bulk<1>{});
+        network.in(third->at).set_config({.loss = 1});
+        step(120);
+        network.in(third->at).set_config({});
+        third->client.connect(at_server, third->client.ticket());
+        step(60);
+        EXPECT_EQ(third->client.phase(), Phase::playing) << third->client.failure();
+        catching([&] { server.disconnect(last, "out", now); });
+        world.set(ship, Spot{77});
+        step(30);
+    }
+
+    bool on_admit(const net::Admission& admission, std::string&) override {
+        if (deaf && admission.address == *deaf) network.in(*deaf).set_config({.loss = 1});
+        call("admit");
+        return true;
+    }
+    void on_never_connected(net::PeerId) override { call("never connected"); }
+    void on_join(net::PeerId) override { call("server's join"); }
+    void on_leave(net::PeerId, net::DisconnectReason, std::string_view) override { call("server's leave"); }
+    void on_message(net::PeerId, net::Channel, std::span<const std::byte>) override {
+        bytes_up += 1;
+        call("server's bytes");
+    }
+    void on_too_large(ecs::Entity, std::string_view, std::size_t) override { call("too large"); }
+    void on_join() override { call("client's join"); }
+    void on_leave(net::DisconnectReason, std::string_view) override { call("client's leave"); }
+    void on_message(net::Channel, std::span<const std::byte>) override {
+        bytes_down += 1;
+        call("client's bytes");
+    }
+
+    Guest* third = nullptr;
+    std::optional<net::Address> deaf;
+    int said = 0, bytes_up = 0, bytes_down = 0;
+};
+
+TEST(Exceptions, ACallbackThatThrowsCutsNothingShort) {
+    for (const std::string_view where :
+         {"admit", "never connected", "server's join", "join", "server's bytes", "warning", "too large",
+          "away", "back", "leave", "server's leave", "client's join", "client's bytes", "client's leave",
+          "step fault"}) {
+        SCOPED_TRACE(where);
+        Story story(where);
+        story.tell();
+        EXPECT_GE(story.calls, 1);
+        EXPECT_EQ(story.thrown, 1) << "it comes out once";
+        EXPECT_EQ(story.bytes_up, 3);
+        EXPECT_EQ(story.bytes_down, 3);
+        int players = 0;
+        story.server.for_each_peer([&](PlayerId) { players += 1; });
+        EXPECT_EQ(players, 2);
+        for (Play::Guest* const one : {story.guest, story.other}) {
+            const ecs::Entity ship = story.replica(*one, story.ship);
+            ASSERT_TRUE(one->world.is_alive(ship));
+            EXPECT_EQ(one->world.get<Spot>(ship).x, 77);
+        }
+    }
+}
+
+TEST(Exceptions, AnActionOfTheServerThrowsWhatItsHandlersThrow) {
+    Square square("server's action");
+    square.catching([&] { square.server.act(Wave{1}); });
+    EXPECT_EQ(square.thrown, 1);
+    EXPECT_NO_THROW(square.world.set(square.ship, Spot{1}));
 }
 
 TEST(Exceptions, AMutationThatThrowsIsUndone) {

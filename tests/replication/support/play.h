@@ -18,8 +18,9 @@ namespace shoal::replication::all {
 class Play {
 public:
     struct Guest {
-        Guest(const Schema& schema, net::Sink& sink, net::Address address, const ClientOptions& options)
-            : at(address), client(world, schema, sink, options) {}
+        Guest(const Schema& schema, net::Sink& sink, net::Address address, const ClientOptions& options,
+              ClientListener* listener)
+            : at(address), client(world, schema, sink, options, listener) {}
         net::Address at;
         ecs::World world;
         Client client;
@@ -27,19 +28,19 @@ public:
     };
 
     explicit Play(Schema of_both, net::LinkConfig link = {}, std::uint64_t seed = 1,
-                  const ServerOptions& options = server_options())
+                  const ServerOptions& options = server_options(), ServerListener* listener = nullptr)
         : schema(std::move(of_both)),
           network(link, seed),
-          server(world, schema, network.at(at_server), options) {}
+          server(world, schema, network.at(at_server), options, listener) {}
 
-    Guest& add(ClientOptions options = {}) {
+    Guest& add(ClientOptions options = {}, ClientListener* listener = nullptr) {
         const auto n = static_cast<std::uint8_t>(10 + guests.size());
-        return add(net::Address::ipv4(10, 0, 0, n, 5000), options);
+        return add(net::Address::ipv4(10, 0, 0, n, 5000), options, listener);
     }
-    Guest& add(const net::Address& address, ClientOptions options = {}) {
+    Guest& add(const net::Address& address, ClientOptions options = {}, ClientListener* listener = nullptr) {
         options.net.seed = net::Seed{std::byte(10 + guests.size()), std::byte(guests.size() / 256)};
         options.net.server_key = net::public_key(key());
-        guests.push_back(std::make_unique<Guest>(schema, network.at(address), address, options));
+        guests.push_back(std::make_unique<Guest>(schema, network.at(address), address, options, listener));
         guests.back()->client.connect(at_server);
         return *guests.back();
     }
