@@ -190,7 +190,7 @@ struct Story : ServerListener, ClientListener, Square {
         options.on_step_fault = [this](const StepFault&) { call("step fault"); };
         third = &add(options, this);
         third->client.on_step(
-            [this, n = 0](const Step& step) mutable { step.each<Pace>([&](Pace& pace) { pace.x = ++n; }); });
+            [n = 0](const Step& step) mutable { step.each<Pace>([&](Pace& pace) { pace.x = ++n; }); });
     }
     void step(int ticks) {
         for (int i = 0; i < ticks; ++i) {
