@@ -19,13 +19,13 @@ replication::Schema arena_schema(GameVersion version) {
     schema.component<Health>("health", bounded(0, 100));
     schema.component<Name>("name", max_length(kMaxNameBytes), from_owner());
     schema.component<Score>("score", bounded(0, 100'000));
-    schema.component<Ammo>("ammo", bounded(0, std::max(kMostBubbles, kMostBaits)), to_owner());
+    schema.component<Ammo>("ammo", bounded(0, std::max(kMaxBubbles, kMaxBaits)), to_owner());
     schema.component<Bubble>("bubble", kAnyWay);
     schema.component<Bait>("bait", field(&Bait::direction, kAnyWay),
                            field(&Bait::left, quantised(0, kLongestThrow, 0.05)), predicted());
     schema.action<Shoot>("shoot", kAnyWay, at_most(10));
     schema.action<Throw>("throw", field(&Throw::direction, kAnyWay),
-                         field(&Throw::power, bounded(1, kMostPower)), at_most(10));
+                         field(&Throw::power, bounded(1, kMaxPower)), at_most(10));
     schema.action<Say>("say", max_length(kMaxSayBytes), at_most(2), independent());
     schema.component<Target>("target");
     schema.singleton<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));

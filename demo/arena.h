@@ -14,7 +14,7 @@ inline constexpr std::uint16_t kDefaultPort = 40'000;
 inline constexpr float kArenaWidth = 160, kArenaHeight = 80;  // in the units of Position
 inline constexpr std::uint32_t kMaxNameBytes = 16;
 inline constexpr std::uint32_t kMaxSayBytes = 60;
-inline constexpr int kMostBubbles = 6, kMostBaits = 2;
+inline constexpr int kMaxBubbles = 6, kMaxBaits = 2;
 inline constexpr float kLongestThrow = 40;
 
 struct Position {
@@ -55,7 +55,7 @@ struct Score {
 /// How many bubbles a player can shoot now, and how many baits it can throw. Only the player's client gets
 /// this.
 struct Ammo {
-    int bubbles = kMostBubbles, baits = kMostBaits;
+    int bubbles = kMaxBubbles, baits = kMaxBaits;
 };
 
 /// A shot of a player.

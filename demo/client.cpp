@@ -483,7 +483,7 @@ private:
         } else if (choice < 92) {
             bot.game.shoot();
         } else if (choice < 97) {
-            bot.game.throw_bait(1 + static_cast<int>(below(kMostPower)));
+            bot.game.throw_bait(1 + static_cast<int>(below(kMaxPower)));
         } else {
             bot.game.say("blub");
         }

@@ -67,7 +67,7 @@ void Throw::mutate(replication::Act& act) const {
     if (at == nullptr) return act.fail("you have no creature");
     const Position hand = *at;
     act.world.patch<Ammo>(act.player, [](Ammo& ammo) { ammo.baits = std::max(0, ammo.baits - 1); });
-    const float distance = kLongestThrow * static_cast<float>(power) / kMostPower;
+    const float distance = kLongestThrow * static_cast<float>(power) / kMaxPower;
     act.spawn(hand, Bait{direction, distance}, Flight{act.player, kBaitLasts_s});
 }
 

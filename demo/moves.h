@@ -22,12 +22,12 @@ struct Shoot {
     void mutate(replication::Act& act) const;
 };
 
-inline constexpr int kMostPower = 5;
+inline constexpr int kMaxPower = 5;
 
 /// The action of a player: throws one bait of its Ammo.
 struct Throw {
     Direction direction = Direction::right;  // not none
-    int power = 1;                           // 1 to kMostPower: how far it flies
+    int power = 1;                           // 1 to kMaxPower: how far it flies
 
     std::string validate(const replication::Act& act) const;
     void mutate(replication::Act& act) const;

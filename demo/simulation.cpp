@@ -225,8 +225,8 @@ void Simulation::hunt(float dt_s) {
 
 void Simulation::play(float dt_s) {
     players_.each([&](ecs::Entity player, const Position& at, ecs::Mut<Health> health, ecs::Mut<Ammo> ammo) {
-        if (ammo.read().bubbles < kMostBubbles && chance(dt_s)) ammo->bubbles += 1;
-        if (ammo.read().baits < kMostBaits && chance(0.1f * dt_s)) ammo->baits += 1;
+        if (ammo.read().bubbles < kMaxBubbles && chance(dt_s)) ammo->bubbles += 1;
+        if (ammo.read().baits < kMaxBaits && chance(0.1f * dt_s)) ammo->baits += 1;
         if (health.read().percent < 100 && chance(3 * dt_s)) health->percent += 1;
         for (const Sight& sight : prey_)
             if (distance(at, sight.at) < kReach && world_.has<Minnow>(sight.entity))

@@ -25,6 +25,19 @@ void ChangeCollector::grow(std::uint32_t index) {
     if (end_ + stride_ > rows_.size()) rows_.resize(2 * rows_.size() + stride_);
 }
 
+/// Gives each row one more word of bits. Unused rows and old positions in at_ are kept, as is_entered() reads
+/// what they name.
+void ChangeCollector::widen() {
+    const std::size_t wider = stride_ + 1;
+    std::vector<std::uint64_t> rows(rows_.size() / stride_ * wider);
+    for (std::size_t at = 0; at < end_; at += stride_)
+        std::copy_n(&rows_[at], stride_, &rows[at / stride_ * wider]);
+    for (std::uint32_t& at : at_) at = static_cast<std::uint32_t>(at / stride_ * wider);
+    end_ = end_ / stride_ * wider;
+    rows_.swap(rows);
+    stride_ = wider;
+}
+
 inline void ChangeCollector::touch(std::span<const Entity> entities, Bit bit) {
     for (const Entity entity : entities) row_of(entity)[bit.word] |= bit.mask;
 }
@@ -44,17 +57,7 @@ std::uint32_t ChangeCollector::watch(ComponentId id) {
     if (known != watched_.end()) return watch;
 
     watched_.push_back(id);
-    if (watch / 64 + 1 == stride_) {  // one more word of bits in each row
-        std::vector<std::uint64_t> wider;
-        for (std::size_t at = 0; at < end_; at += stride_) {
-            at_[entity_at(at).index] = static_cast<std::uint32_t>(wider.size());
-            wider.insert(wider.end(), &rows_[at], &rows_[at] + stride_);
-            wider.push_back(0);
-        }
-        end_ = wider.size();
-        rows_.swap(wider);
-        ++stride_;
-    }
+    if (watch / 64 + 1 == stride_) widen();
 
     using Batch = std::span<const Entity>;
     const auto on_value = [this, bit = bit_of(watch)](World&, Batch entities, const void*) {
@@ -100,6 +103,8 @@ void ChangeCollector::clear() {
 
 bool ChangeCollector::is_consistent() const {
     if (end_ > rows_.size() || end_ % stride_ != 0) return false;
+    for (const std::uint32_t at : at_)
+        if (at % stride_ != 0 || at + stride_ > rows_.size()) return false;
     for (std::size_t at = 0; at < end_; at += stride_)
         if (entity_at(at).index >= at_.size() || at_[entity_at(at).index] != at) return false;
     return std::none_of(destroyed_.begin(), destroyed_.end(), [this](Entity e) { return is_entered(e); });

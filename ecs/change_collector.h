@@ -90,7 +90,8 @@ public:
     /// Empties changes() and destroyed(). Keeps the memory.
     void clear();
 
-    /// For tests: each entity is in changes() at most once, and not in destroyed() as well.
+    /// For tests: each entity is in changes() at most once, and not in destroyed() as well; no position lies
+    /// outside the rows.
     bool is_consistent() const;
 
 private:
@@ -109,6 +110,7 @@ private:
         return static_cast<bool>(static_cast<int>(at < end_) & static_cast<int>(entity_at(at) == entity));
     }
     void grow(std::uint32_t index);
+    void widen();
     std::uint64_t* row_of(Entity entity);
 
     /// Where a row has the bit of a watch.

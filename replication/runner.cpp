@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr net::Duration kPollPeriod = 10ms;  // acks do not wait for the next tick
-constexpr net::Duration kMostCaughtUp = 1s;
+constexpr net::Duration kMaxCaughtUp = 1s;
 constexpr net::Duration kSettling = 2s;     // most time in which clients get the last tick
 constexpr net::Duration kDelivery = 1s;     // most time in which the other side gets the last messages
 constexpr net::Duration kGoodbyes = 300ms;  // longer than disconnect packets are repeated
@@ -126,7 +126,7 @@ bool ServerRunner::frame(const std::function<bool()>& each_tick) {
         const net::Time time = now();
         net::receive_all(*socket_.socket, server_->host(), time);
         server_->tick(time);
-        next_tick_ = std::max(*next_tick_, time - kMostCaughtUp) + period_;
+        next_tick_ = std::max(*next_tick_, time - kMaxCaughtUp) + period_;
     }
     net::receive_all(*socket_.socket, server_->host(), now());
     server_->poll(now());

@@ -20,7 +20,7 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 
 constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player messages
 constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
-constexpr std::size_t kMostNamed = 1'024;          // see Players::Player::named
+constexpr std::size_t kMaxNamed = 1'024;           // see Players::Player::named
 constexpr net::Duration kLatestEvent = std::chrono::milliseconds(500);
 
 SenderOptions with_deliveries(SenderOptions options, const Schema& schema) {
@@ -216,7 +216,7 @@ void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<cons
         if (place != player->named.end() && *place == net_id) return;
         player->named.insert(place, net_id);
         // Without the news of the oldest, a message that names it waits a little.
-        if (player->named.size() > kMostNamed) player->named.erase(player->named.begin());
+        if (player->named.size() > kMaxNamed) player->named.erase(player->named.begin());
     };
     if (also != 0) note(also);
     if (!type.layout.has_references()) return;

@@ -109,7 +109,7 @@ case $source in */server.cpp) exec "$@" ;; esac
 while [ "$1" != -o ]; do shift; done
 cp "${source%.cpp}.o" "$2"
 END
-    output=$(cmake -S . -B cmake -DCMAKE_CXX_COMPILER="$compiler" "-DCMAKE_CXX_COMPILER_LAUNCHER=sh;$PWD/reuse.sh" 2>&1 &&
+    output=$(CXX="$compiler" cmake -S . -B cmake "-DCMAKE_CXX_COMPILER_LAUNCHER=sh;$PWD/reuse.sh" 2>&1 &&
         MAKEFLAGS= cmake --build cmake -j "$jobs" 2>&1) || fail "CMake: $output"
     cp cmake/server server
 else

@@ -45,7 +45,7 @@ constexpr double kAnswer = 0.3;
 constexpr int kVerdictAcks = 2;
 constexpr float kKept = 0.92F, kKeptInJitter = 0.98F;
 constexpr float kLessThanProven = 0.98F;
-constexpr int kMostDisbelieved = 2;
+constexpr int kMaxDisbelieved = 2;
 constexpr Duration kFirstWait = 1s, kLongestWait = 8s;
 
 constexpr float kTrialCut = 0.85F;
@@ -345,7 +345,7 @@ void RateController::judge_drain(Time now, const ConnectionStats& stats) {
 }
 
 void RateController::believe_drain() {
-    if (round_trips_.is_jittery() && !drain_.is_growing && disbelieved_ < kMostDisbelieved &&
+    if (round_trips_.is_jittery() && !drain_.is_growing && disbelieved_ < kMaxDisbelieved &&
         drain_.full <= kLessThanProven * proven_rate_) {
         disbelieved_ += 1;
         round_trips_.tolerate();

@@ -90,7 +90,7 @@ public:
     /// the delay that the spread does not explain.
     void tolerate() {
         tolerated_ =
-            std::clamp((std::max)(queue_ - band(), standing_ - band() / 4), tolerated_, kMostTolerated);
+            std::clamp((std::max)(queue_ - band(), standing_ - band() / 4), tolerated_, kMaxTolerated);
     }
     /// Delay accepted as normal: drains did not reduce it, or perhaps only by chance. At most 100 ms.
     Duration tolerated() const { return tolerated_; }
@@ -107,7 +107,7 @@ private:
     static constexpr Duration kTicks = std::chrono::milliseconds(30);
     static constexpr Duration kStandingQueue = std::chrono::milliseconds(20);
     static constexpr Duration kWideSpread = std::chrono::milliseconds(45);
-    static constexpr Duration kMostTolerated = std::chrono::milliseconds(100);
+    static constexpr Duration kMaxTolerated = std::chrono::milliseconds(100);
     static constexpr int kSpreadGain = 8;  // rounds over which spread_ is smoothed
 
     Duration smallest_ = kNone, largest_{0};  // smallest and largest round trip of this round so far

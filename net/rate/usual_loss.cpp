@@ -13,12 +13,12 @@ constexpr Duration kLongest = std::chrono::seconds(4);
 // loss above kBorne is also prolonged if it has fewer than kRuns loss_runs.
 constexpr int kFates = 24, kRuns = 8;
 constexpr float kBorne = 0.05F;  // a loss of usual_ + kBorne or less begins no trial, but see kDoubtful
-// usual_ is at most kMostUsual. One trial raises it by at most kMostMore.
-constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;
+// usual_ is at most kMaxUsual. One trial raises it by at most kMaxMore.
+constexpr float kMaxUsual = 0.35F, kMaxMore = 0.1F;
 constexpr float kCured = 0.4F;  // a trial that leaves at most this part of loss_before_ lowered the loss
 constexpr float kFading = 1.0F / 16;
 // If usual_ is above kDoubtful, it may be wrong: then every kDoubtEvery epochs a loss above kBorne begins a
-// trial. kDoubtful is less than kMostMore: a wrong trial can raise usual_ above it, but then others follow.
+// trial. kDoubtful is less than kMaxMore: a wrong trial can raise usual_ above it, but then others follow.
 constexpr float kDoubtful = 0.08F;
 constexpr int kDoubtEvery = 16;
 
@@ -59,7 +59,7 @@ UsualLoss::Verdict UsualLoss::update(Time now, Duration rtt, bool can_try) {
             usual_ = std::min(usual_, loss);
             return Verdict::congestion;
         }
-        usual_ = std::min({loss, usual_ + kMostMore, kMostUsual});
+        usual_ = std::min({loss, usual_ + kMaxMore, kMaxUsual});
         return Verdict::harmless;
     }
     const bool is_doubted = usual_ > kDoubtful && turn % kDoubtEvery == 0;

@@ -67,9 +67,9 @@ std::size_t NetworkThread::receive_all(Endpoint& endpoint, Time now, std::size_t
 }
 
 bool NetworkThread::wait(Duration at_most) {
-    constexpr Duration kMost = std::chrono::hours(1);
+    constexpr Duration kMax = std::chrono::hours(1);
     std::unique_lock lock(mutex_);
-    return arrival_.wait_for(lock, std::clamp(at_most, Duration(0), kMost), [this] {
+    return arrival_.wait_for(lock, std::clamp(at_most, Duration(0), kMax), [this] {
         if (arrived_.readable() != nullptr) return true;
         // The network thread exchanges is_game_waiting_ after it stored a datagram. If this exchange is
         // first, the thread reads true and notifies; otherwise readable() below sees the datagram.

@@ -456,14 +456,14 @@ Result<Address> Socket::local_address() const {
 }
 
 bool wait_readable(std::span<const Socket* const> sockets, Duration at_most) {
-    constexpr Duration kMost = std::chrono::hours(1);
+    constexpr Duration kMax = std::chrono::hours(1);
     std::array<pollfd, 8> list{};
     assert(sockets.size() <= list.size());
     for (std::size_t i = 0; i < sockets.size(); ++i) {
         list[i].fd = static_cast<Handle>(sockets[i]->handle());
         list[i].events = POLLIN;
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::clamp(at_most, Duration(0), kMost));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::clamp(at_most, Duration(0), kMax));
     return System::poll(list.data(), sockets.size(), static_cast<int>(left.count())) > 0;
 }
 

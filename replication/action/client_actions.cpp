@@ -14,7 +14,7 @@ namespace {
 
 // Most entities in answered_. They are kept because the full record of a pending entity, or the message
 // `pending_gone`, may arrive after the action's result.
-constexpr std::size_t kMostAnswered = 1024;
+constexpr std::size_t kMaxAnswered = 1024;
 
 ActionStream stream_of(const SchemaStruct& type) {
     return type.is_independent ? ActionStream::independent : ActionStream::ordered;
@@ -255,10 +255,10 @@ void ClientActions::end_pending(PendingId id, NetId net_id) {
     pending_.erase(found);
     if (net_id == 0) destroy_unless_replica(entity);
     answered_.push_back({id, entity});
-    if (answered_.size() <= kMostAnswered) return;
+    if (answered_.size() <= kMaxAnswered) return;
     std::erase_if(answered_,
                   [&](const Answered& answered) { return receiver_.net_id(answered.entity) != 0; });
-    if (answered_.size() <= kMostAnswered) return;
+    if (answered_.size() <= kMaxAnswered) return;
     const Answered oldest = answered_.front();
     answered_.erase(answered_.begin());
     receiver_.replicas().forget_expected(oldest.id);

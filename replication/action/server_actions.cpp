@@ -10,8 +10,8 @@ using ecs::all::call_guarded;
 
 namespace {
 
-constexpr std::size_t kMostSpawned = 256;
-constexpr double kMostAheadSeconds = 2;
+constexpr std::size_t kMaxSpawned = 256;
+constexpr double kMaxAheadSeconds = 2;
 constexpr double kRejectionSeconds = 3;
 constexpr double kMessageSeconds = 0.5;  // longest wait for a message that the client sent before an action
 
@@ -25,7 +25,7 @@ ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& se
       host_(host),
       limits_(limits),
       tick_s_(1 / tick_hz),
-      most_ahead_(static_cast<std::int32_t>(std::ceil(kMostAheadSeconds * tick_hz))),
+      most_ahead_(static_cast<std::int32_t>(std::ceil(kMaxAheadSeconds * tick_hz))),
       codec_(*this),
       handlers_(schema.structs(StructKind::action).size()) {
     if (handlers_.empty()) return;
@@ -250,7 +250,7 @@ void ServerActions::match_created(Player& player, const ActionRecord& record,
         sender_.set_pending_id(player.peer, net_id, id - kFirstPending);
         player.spawned.push_back({id, created[i], net_id});
         player.outstanding.push_back({id, created[i], net_id});
-        if (player.spawned.size() > kMostSpawned) player.spawned.pop_front();
+        if (player.spawned.size() > kMaxSpawned) player.spawned.pop_front();
     }
 }
 
@@ -358,7 +358,7 @@ void ServerActions::finish(Player& player) {
     if (keeps_results_) store_results(player);
     for (const PendingId id : gone)
         if (keeps_results_) player.kept_gone_ids.push_back(id);
-    while (player.kept_gone_ids.size() > kMostSpawned) player.kept_gone_ids.pop_front();
+    while (player.kept_gone_ids.size() > kMaxSpawned) player.kept_gone_ids.pop_front();
     player.results.clear();
 }
 

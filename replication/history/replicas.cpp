@@ -245,7 +245,8 @@ bool Replicas::may_appear(NetId net_id) const {
 
 void Replicas::note_ended(NetId net_id) {
     if (!NetIds::is_reserved(net_id)) return ended_.insert(net_id);
-    if (ended_keys_.size() < kMaxEndedKeys) ended_keys_.push_back(net_id);
+    if (ended_keys_.size() < kMaxEndedKeys && std::ranges::count(ended_keys_, net_id) == 0)
+        ended_keys_.push_back(net_id);
 }
 
 bool Replicas::is_older_than(NetId net_id, Tick tick) const {

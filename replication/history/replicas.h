@@ -146,7 +146,10 @@ public:
     void set_applied(std::uint32_t index, Tick tick);
     /// Notes that an entity ended on the server, of which a record may not have arrived.
     void note_ended(NetId net_id);
-    void forget_ended() { ended_.clear(); }
+    void forget_ended() {
+        ended_.clear();
+        forget_ended_keys();
+    }
     /// Call it when all messages were handled. Another entity may come with the same key.
     void forget_ended_keys() { ended_keys_.clear(); }
 

@@ -9,7 +9,7 @@ namespace shoal::replication::all {
 namespace {
 
 constexpr double kRefusalsPerSecond = 20;
-constexpr double kMostRefusals = 3 * kRefusalsPerSecond;
+constexpr double kMaxRefusals = 3 * kRefusalsPerSecond;
 
 constexpr std::size_t kFewNewest = 64;
 
@@ -34,7 +34,7 @@ void OwnedReader::add_player(PlayerId player, Sender::Peer peer) {
     added.id = player;
     added.peer = peer;
     added.most_newest = kFewNewest;
-    added.refusals_left = kMostRefusals;
+    added.refusals_left = kMaxRefusals;
 }
 
 void OwnedReader::remove_player(PlayerId player) {
@@ -116,7 +116,7 @@ void OwnedReader::commit_section(PlayerId id, net::Time now) {
         const double passed_s = std::chrono::duration<double>(now - player->earned_until).count();
         player->earned_until = now;
         player->refusals_left =
-            std::min(kMostRefusals, player->refusals_left + std::max(0.0, passed_s) * kRefusalsPerSecond);
+            std::min(kMaxRefusals, player->refusals_left + std::max(0.0, passed_s) * kRefusalsPerSecond);
         if (is_flood(id)) return;
         judge(*player, sent_values_[i]);
     }

@@ -51,7 +51,7 @@ void InputBuffer::join_presses(std::span<const std::uint32_t> words, bool is_in_
     for (std::size_t i = 0; i < presses.size(); ++i) {
         const std::uint32_t count = words[presses[i]];
         const std::uint32_t taken =
-            is_in_time ? std::min<std::uint32_t>(count, kMostWaiting - waiting_[i]) : 0;
+            is_in_time ? std::min<std::uint32_t>(count, kMaxWaiting - waiting_[i]) : 0;
         waiting_[i] = static_cast<std::uint8_t>(waiting_[i] + taken);
         stats_.joined_presses += taken;
         stats_.dropped_presses += count - taken;

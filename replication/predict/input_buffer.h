@@ -51,7 +51,7 @@ public:
     const InputStats& stats() const { return stats_; }
 
 private:
-    static constexpr std::uint8_t kMostWaiting = 8;  // waiting presses of one field
+    static constexpr std::uint8_t kMaxWaiting = 8;  // waiting presses of one field
 
     struct Slot {
         Tick tick = 0;

@@ -28,7 +28,8 @@ InputClock::Advance InputClock::advance(const ServerClock& server, std::optional
             position_ = std::max(position_, position_ + passed + error);
         } else {
             const double rate = std::abs(error) / server.ticks(error > 0 ? kIfBehind : kIfAhead);
-            const double change = std::min(std::abs(error), std::clamp(rate, kLeast, kMost) * passed);
+            const double change =
+                std::min(std::abs(error), std::clamp(rate, kMinChange, kMaxChange) * passed);
             position_ += passed + std::copysign(change, error);
         }
     }
@@ -36,7 +37,7 @@ InputClock::Advance InputClock::advance(const ServerClock& server, std::optional
     tick_ = std::max(tick_, static_cast<std::int64_t>(std::floor(position_)));
     if (tick_ == before) return {};
     const auto most =
-        std::clamp(static_cast<std::int64_t>(server.ticks(kMostAtOnce)), std::int64_t{1}, kMostTicks);
+        std::clamp(static_cast<std::int64_t>(server.ticks(kMaxAtOnce)), std::int64_t{1}, kMaxTicks);
     if (starts || is_pause || tick_ - before > most) return {server.wrapped(tick_), 1, true};
     return {server.wrapped(before + 1), static_cast<std::uint32_t>(tick_ - before), false};
 }

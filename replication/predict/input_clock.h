@@ -22,8 +22,8 @@ public:
     /// Moves P to `now`. Requires that the server's clock runs. The first call starts P with a lead computed
     /// from `rtt` and `rtt_var`, which is kept while `lead` is empty. If P is behind by more than kAtOnce, or
     /// after it stood, after a pause of more than kPause, and while the server's clock settles, P is set at
-    /// once. If P is ahead by more than kAtOnce, it stands. If ticks of more than kMostAtOnce begin at once,
-    /// or more than kMostTicks, all but the last one are skipped.
+    /// once. If P is ahead by more than kAtOnce, it stands. If ticks of more than kMaxAtOnce begin at once,
+    /// or more than kMaxTicks, all but the last one are skipped.
     Advance advance(const ServerClock& server, std::optional<double> lead, net::Time now, net::Duration rtt,
                     net::Duration rtt_var);
 
@@ -35,11 +35,11 @@ public:
 
     static constexpr net::Duration kPause = std::chrono::milliseconds(250);
     static constexpr net::Duration kAtOnce = std::chrono::milliseconds(100);
-    static constexpr net::Duration kMostAtOnce = std::chrono::milliseconds(500);
-    static constexpr std::int64_t kMostTicks = 32;  // what a packet can carry, see InputLog
+    static constexpr net::Duration kMaxAtOnce = std::chrono::milliseconds(500);
+    static constexpr std::int64_t kMaxTicks = 32;  // what a packet can carry, see InputLog
 
 private:
-    static constexpr double kLeast = 0.01, kMost = 0.15;  // change of P's rate while it is wrong
+    static constexpr double kMinChange = 0.01, kMaxChange = 0.15;  // change of P's rate while it is wrong
     // In about this time an error is corrected: if P is behind, inputs are late.
     static constexpr net::Duration kIfBehind = std::chrono::milliseconds(100);
     static constexpr net::Duration kIfAhead = std::chrono::milliseconds(500);

@@ -36,7 +36,7 @@ std::uint32_t InputLog::set_input(std::span<const std::uint32_t> words, bool tak
     std::uint32_t dropped = 0;
     for (std::size_t i = 0; i < presses.size(); ++i) {
         const std::uint32_t all = waiting_[i] + input_[presses[i]];
-        waiting_[i] = takes_presses ? std::min(all, kMostWaiting) : 0;
+        waiting_[i] = takes_presses ? std::min(all, kMaxWaiting) : 0;
         dropped += all - waiting_[i];
     }
     return dropped;
@@ -104,7 +104,7 @@ void InputLog::write(std::uint32_t count, BitWriter& out) const {
 bool InputLog::write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) {
     lacked_room_ = false;
     if (unsent_ == 0) return false;
-    std::uint32_t count = std::clamp<std::uint32_t>(unacknowledged_, 1, kMostSent);
+    std::uint32_t count = std::clamp<std::uint32_t>(unacknowledged_, 1, kMaxSent);
     for (; count > 0; count /= 2) {
         bits_.clear();
         write(count, bits_);

@@ -22,7 +22,7 @@ Tick ticks_kept(net::Duration tick);
 /// not acknowledged, each as the difference to the input before it. Not thread-safe.
 class InputLog final : public SectionWriter {
 public:
-    static constexpr std::uint32_t kMostSent = 32;  // inputs in one packet
+    static constexpr std::uint32_t kMaxSent = 32;  // inputs in one packet
 
     /// `neutral`: the words of a default input. The type must outlive the log.
     InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral);
@@ -81,9 +81,9 @@ public:
     double fresh() const { return fresh_; }
 
 private:
-    static constexpr std::uint32_t kMostWaiting = 32;  // waiting presses of one field
-    static constexpr std::size_t kPackets = 256;       // largest number of packets in flight
-    static constexpr double kFates = 256;              // number of packets over which the loss is a mean
+    static constexpr std::uint32_t kMaxWaiting = 32;  // waiting presses of one field
+    static constexpr std::size_t kPackets = 256;      // largest number of packets in flight
+    static constexpr double kFates = 256;             // number of packets over which the loss is a mean
 
     struct Input {
         std::vector<std::uint32_t> words;
@@ -112,7 +112,7 @@ private:
 /// A section of inputs, decoded.
 struct InputSection {
     std::uint32_t newest = 0;  // the low kTickBits bits of the newest tick
-    std::uint32_t count = 0;   // 1 to InputLog::kMostSent
+    std::uint32_t count = 0;   // 1 to InputLog::kMaxSent
     bool is_delayed = false;   // the client shows an earlier time than its newest state
     // The first `count` are used, the oldest first. The lags only if is_delayed, see RenderTime::lag().
     std::vector<std::vector<std::uint32_t>> words;

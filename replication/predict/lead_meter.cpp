@@ -24,7 +24,7 @@ void LeadMeter::add(double need, double lead, net::Time now) {
 
 void LeadMeter::note_late(double lead, net::Time now) {
     if (wanted_ && lead < *wanted_ - 0.5) return;  // it was sent before the lead was increased
-    if (late_.size() == kMostLateNoted) late_.erase(late_.begin());
+    if (late_.size() == kMaxLateNoted) late_.erase(late_.begin());
     late_.push_back(now);
 }
 
@@ -35,15 +35,15 @@ double LeadMeter::delay_to_cover(double loss, double inputs_per_packet) {
     std::sort(sorted_.begin(), sorted_.end());
     const auto is_enough = [&](int steps) {
         double risk = 1;
-        for (double left = steps / 8.0; risk > kMostLate; left -= inputs_per_packet) {
+        for (double left = steps / 8.0; risk > kMaxLate; left -= inputs_per_packet) {
             if (left < 0) return false;  // later packets are always late
             const auto later = sorted_.end() - std::upper_bound(sorted_.begin(), sorted_.end(), left);
             const double share = static_cast<double>(later) / static_cast<double>(sorted_.size());
-            risk *= std::lerp(share, 1.0, std::min(loss, kMostLoss));
+            risk *= std::lerp(share, 1.0, std::min(loss, kMaxLoss));
         }
         return true;
     };
-    int low = 0, high = static_cast<int>(8 * kMostDelayMs / tick_ms_) + 1;
+    int low = 0, high = static_cast<int>(8 * kMaxDelayMs / tick_ms_) + 1;
     while (low < high) {
         const int middle = (low + high) / 2;
         is_enough(middle) ? high = middle : low = middle + 1;

@@ -23,13 +23,13 @@ public:
     /// Call it when the server says that an input came after its tick. `lead`: that of the input's packet.
     void note_late(double lead, net::Time now);
 
-    /// Returns the lead with which at most the fraction kMostLate of inputs is late, if this fraction of
+    /// Returns the lead with which at most the fraction kMaxLate of inputs is late, if this fraction of
     /// packets is lost, and each packet has so many new inputs. Empty while too few packets were measured. It
     /// changes seldom.
     std::optional<double> wanted(double loss, double inputs_per_packet, net::Time now);
 
     /// The fraction of inputs that may be late.
-    static constexpr double kMostLate = 1e-4;
+    static constexpr double kMaxLate = 1e-4;
 
 private:
     static constexpr std::size_t kDelays = 256, kFewDelays = 32;
@@ -37,8 +37,8 @@ private:
     static constexpr net::Duration kInterval = std::chrono::milliseconds(100);  // between two computations
     static constexpr net::Duration kPatience = std::chrono::seconds(2);         // before the lead is reduced
     static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
-    static constexpr std::size_t kMostLateNoted = 16;
-    static constexpr double kMostDelayMs = 1'000, kMostLoss = 0.5;
+    static constexpr std::size_t kMaxLateNoted = 16;
+    static constexpr double kMaxDelayMs = 1'000, kMaxLoss = 0.5;
 
     double delay_to_cover(double loss, double inputs_per_packet);
 

@@ -382,9 +382,9 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     PeerState& peer = state(index);
     if (!updated_ || peer.is_held) return {};
     if (may_be_large && std::exchange(peer.large, std::nullopt)) peer.view.forget_oversized();
-    // A client that predicts learns soon that its entities did not move.
-    const bool is_predicting = peer.has_inputs || (predicts_ && !peer.view.group().empty());
-    const Tick longest = is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_;
+    // A client with inputs, or with entities of its own to predict, learns soon that nothing moved.
+    const bool hears_often = peer.sends_inputs || (predicts_ && !peer.view.group().empty());
+    const Tick longest = hears_often ? play_heartbeat_ticks_ : heartbeat_ticks_;
     // A client that interpolates learns soon that the world stands still, also if a marker is lost: the time
     // between markers doubles.
     const Tick wanted = shows_ ? std::max(quiet_ticks_, peer.last_sent - peer.last_change) : longest;
@@ -431,7 +431,7 @@ void Sender::report_margin(Peer index, const StateHeader::Margin& margin) {
     const bool is_late = margin.is_late || (peer.margin && peer.margin->is_late);
     peer.margin = margin;
     peer.margin->is_late = is_late;
-    peer.has_inputs = true;
+    peer.sends_inputs = true;
 }
 
 /// Returns which packets the peer needs to have its group as of this tick. Returns nothing if changes of the

@@ -201,7 +201,7 @@ private:
         double rebases = 0;                 // rebases of this peer, less those it has earned back since
         bool is_held = false;
         bool wants_marker = true;                   // send a completion marker, even if there are no records
-        bool has_inputs = false;                    // report_margin() was called
+        bool sends_inputs = false;                  // report_margin() was called
         std::optional<StateHeader::Margin> margin;  // not sent yet
         PeerStats stats;
     };

@@ -106,7 +106,7 @@ TEST(Players, GetACreatureNameItAndLoseItWhenTheyLeave) {
     ASSERT_TRUE(own);
     EXPECT_EQ(match.replica.get<Name>(own).text, "guest");
     EXPECT_EQ(match.replica.get<Score>(own).points, 0);
-    EXPECT_EQ(match.replica.get<Ammo>(own).bubbles, kMostBubbles);
+    EXPECT_EQ(match.replica.get<Ammo>(own).bubbles, kMaxBubbles);
     EXPECT_TRUE(match.replica.has<Player>(own));
     match.call_it("Nemo");
     EXPECT_EQ(match.name(), "Nemo");
@@ -158,7 +158,7 @@ TEST(Players, ShootAsLongAsTheyHaveBubbles) {
         match.replica.get<Position>(match.own()).x > 80 ? Direction::left : Direction::right;
     match.client.act(Shoot{aim});
     EXPECT_EQ(shown.count(), 1u) << "at once";
-    EXPECT_EQ(match.replica.get<Ammo>(match.own()).bubbles, kMostBubbles - 1);
+    EXPECT_EQ(match.replica.get<Ammo>(match.own()).bubbles, kMaxBubbles - 1);
     match.run(10);
     EXPECT_EQ(shown.count(), 1u);
     EXPECT_EQ(real.count(), 1u);
@@ -204,7 +204,7 @@ TEST(Players, ThrowBaitAsLongAsTheyHaveSome) {
     ASSERT_EQ(shown.count(), 1u);
     for (ecs::Query<const Position, const Bait>* baits : {&shown, &real})
         baits->each([&](const Position& at, const Bait& bait) {
-            EXPECT_NEAR(std::abs(at.x - from.x), kLongestThrow * 2 / kMostPower, 0.1);
+            EXPECT_NEAR(std::abs(at.x - from.x), kLongestThrow * 2 / kMaxPower, 0.1);
             EXPECT_EQ(bait.left, 0);
         });
     EXPECT_EQ(match.client.prediction_stats().mispredictions, 0u);

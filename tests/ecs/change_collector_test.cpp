@@ -170,6 +170,29 @@ TEST(ChangeCollector, WatchesMoreThan64Components) {
     EXPECT_TRUE(collector.changes()[0].has(199));
 }
 
+// Goal: rows and positions of earlier rounds stay valid when a watch needs another word.
+TEST(ChangeCollector, WatchesMoreComponentsBetweenRounds) {
+    for (const bool clears : {false, true}) {
+        World world;
+        ChangeCollector collector(world);
+        std::vector<ComponentId> ids;
+        for (int i = 0; i < 130; ++i) ids.push_back(world.register_component({"tag"}));
+        std::vector<Entity> entities;
+        for (int i = 0; i < 600; ++i) entities.push_back(world.spawn());
+        for (std::uint32_t watch = 0; watch < ids.size(); ++watch) {
+            ASSERT_EQ(collector.watch(ids[watch]), watch);
+            if (watch % 64 != 0) continue;
+            for (const Entity entity : entities) collector.mark(entity, watch);
+            ASSERT_TRUE(collector.is_consistent()) << "watch " << watch;
+            ASSERT_EQ(collector.changes().size(), entities.size());
+            for (const ChangeCollector::Change change : collector.changes()) ASSERT_TRUE(change.has(watch));
+            if (clears) collector.clear();
+            world.destroy(entities.back());
+            entities.pop_back();
+        }
+    }
+}
+
 // Goal: a new watch has a bit at once, also the first one that needs another word, and it is nobody else's
 // bit. Method: after each watch() collect this watch for one entity and watch 0 for the next one.
 TEST(ChangeCollector, EachNewWatchHasABitOfItsOwnAtOnce) {

@@ -20,10 +20,10 @@ TEST(CookieSample, GivesEachCookieOnce) {
     EXPECT_FALSE(sample.has(1)) << "it was given";
     EXPECT_EQ(sample.came(), 1u);
     std::set<std::uint64_t> given;
-    for (std::uint64_t cookie = 2; cookie < 2 + CookieSample::kMost; ++cookie) sample.add(cookie, random());
-    EXPECT_EQ(sample.came(), CookieSample::kMost + 1);
+    for (std::uint64_t cookie = 2; cookie < 2 + CookieSample::kMax; ++cookie) sample.add(cookie, random());
+    EXPECT_EQ(sample.came(), CookieSample::kMax + 1);
     while (const auto cookie = sample.take(random())) EXPECT_TRUE(given.insert(cookie->number).second);
-    EXPECT_EQ(given.size(), CookieSample::kMost - 1) << "with the first one this is the maximum";
+    EXPECT_EQ(given.size(), CookieSample::kMax - 1) << "with the first one this is the maximum";
     EXPECT_FALSE(sample.has_more());
     sample.clear();
     EXPECT_EQ(sample.came(), 0u);

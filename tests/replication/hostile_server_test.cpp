@@ -17,7 +17,7 @@
 namespace shoal::replication::all::hostile_server_test {
 namespace {
 
-constexpr std::size_t kMost = std::size_t{24} << 20;
+constexpr std::size_t kMax = std::size_t{24} << 20;
 constexpr std::string_view kText = "protocol error: the server sends more than this client may hold";
 
 template <int>
@@ -110,7 +110,7 @@ TEST(HostileServer, NothingThatItSendsExceedsTheBound) {
         const char* name;
         std::size_t most_entities;  // that the client has at the end
         std::function<ecs::Entity(Siege&, std::uint32_t)> spawn;
-        std::size_t least = kMost / 4;  // bytes that the client holds at the end, in fact
+        std::size_t least = kMax / 4;  // bytes that the client holds at the end, in fact
     };
     const auto plain = [](Siege& siege, auto&&... values) {
         return siege.world.spawn(Replicated{}, values...);
@@ -125,7 +125,7 @@ TEST(HostileServer, NothingThatItSendsExceedsTheBound) {
                  if (i >> bit & 1) siege.world.add(entity, siege.flags[bit], nullptr);
              return entity;
          },
-         kMost / 32},
+         kMax / 32},
         {"predicted entities", 96,
          [&](Siege& siege, std::uint32_t) {
              const ecs::Entity entity = plain(siege, Spirit{}, Mine{});
@@ -158,11 +158,11 @@ TEST(HostileServer, NothingThatItSendsExceedsTheBound) {
              parent = entity;
              return entity;
          },
-         kMost / 8},
+         kMax / 8},
     };
     for (const Attack& attack : attacks) {
         SCOPED_TRACE(attack.name);
-        Siege siege(kMost);
+        Siege siege(kMax);
         const std::size_t before = test::held_bytes();
         std::size_t of_server = 0;  // what the sender and its world take
         bool holds = true;
@@ -177,8 +177,8 @@ TEST(HostileServer, NothingThatItSendsExceedsTheBound) {
         EXPECT_FALSE(holds);
         EXPECT_LE(siege.mirror.size(), attack.most_entities);
         const std::size_t held = test::held_bytes() - before - of_server;
-        EXPECT_LE(siege.receiver.held_bytes(), kMost + kMost / 64);
-        EXPECT_LE(held, 2 * kMost);
+        EXPECT_LE(siege.receiver.held_bytes(), kMax + kMax / 64);
+        EXPECT_LE(held, 2 * kMax);
         EXPECT_GE(held, attack.least);
         siege.receiver.reset();
         siege.receiver.apply();
@@ -188,7 +188,7 @@ TEST(HostileServer, NothingThatItSendsExceedsTheBound) {
 
 // Replicas that ended stay while messages name them.
 TEST(HostileServer, ReplicasThatMessagesKeepCount) {
-    Siege siege(kMost);
+    Siege siege(kMax);
     siege.receiver.set_named([&](std::vector<NetId>& named) {
         for (NetId id = 1; id < 100'000; ++id) named.push_back(id);
     });
@@ -201,11 +201,11 @@ TEST(HostileServer, ReplicasThatMessagesKeepCount) {
         holds = holds && siege.exchange();
     }
     EXPECT_FALSE(holds);
-    EXPECT_LE(siege.mirror.size(), kMost / sizeof(Hall));
+    EXPECT_LE(siege.mirror.size(), kMax / sizeof(Hall));
     siege.receiver.set_named({});
     siege.receiver.end_kept();
     EXPECT_EQ(siege.mirror.size(), 0u);
-    EXPECT_LE(siege.receiver.held_bytes(), kMost / 32);
+    EXPECT_LE(siege.receiver.held_bytes(), kMax / 32);
     EXPECT_TRUE(siege.exchange()) << "there is room again";
 }
 

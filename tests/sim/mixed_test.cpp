@@ -23,7 +23,7 @@ using replication::NetId;
 using replication::Replicated;
 
 constexpr std::size_t kGuests = 3;
-constexpr std::uint32_t kMostBeings = 24, kKeys = 5;
+constexpr std::uint32_t kMaxBeings = 24, kKeys = 5;
 
 struct Body {
     std::int32_t weight = 0;
@@ -196,7 +196,7 @@ private:
     /// Some things that happen to one or two entities in one tick.
     void play_scene() {
         std::erase_if(beings_, [&](ecs::Entity being) { return !world().is_alive(being); });
-        if (beings_.size() < 4 || (beings_.size() < kMostBeings && random_.chance(0.15))) spawn();
+        if (beings_.size() < 4 || (beings_.size() < kMaxBeings && random_.chance(0.15))) spawn();
         if (random_.chance(0.1)) spawn_keyed(random_.below(kKeys));
         const ecs::Entity first = any(), second = any();
         const ecs::Entity whole = world().target<PartOf>(first);

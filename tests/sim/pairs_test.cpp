@@ -16,7 +16,7 @@
 namespace shoal::sim {
 namespace {
 
-constexpr std::size_t kWatchers = 2, kMostEntities = 30;
+constexpr std::size_t kWatchers = 2, kMaxEntities = 30;
 
 struct Leads {
     static constexpr auto relation = ecs::exclusive;
@@ -118,7 +118,7 @@ private:
     void change() {
         ecs::World& world = session_.world();
         std::erase_if(entities_, [&](ecs::Entity entity) { return !world.is_alive(entity); });
-        if (entities_.size() < 3 || (entities_.size() < kMostEntities && random_.chance(0.2))) {
+        if (entities_.size() < 3 || (entities_.size() < kMaxEntities && random_.chance(0.2))) {
             entities_.push_back(world.spawn(replication::Replicated{}, Health{}));
             return;
         }

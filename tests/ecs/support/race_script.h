@@ -62,7 +62,7 @@ public:
         int at = size_;
         while (at != 0 && entries_[at - 1].component >= component) --at;
         if (at == size_ || entries_[at].component != component) {
-            assert(size_ < kMost);
+            assert(size_ < kMax);
             std::copy_backward(entries_ + at, entries_ + size_, entries_ + size_ + 1);
             ++size_;
         }
@@ -84,8 +84,8 @@ public:
     const Entry* end() const { return entries_ + size_; }
 
 private:
-    static constexpr int kMost = kKinds + 3;
-    Entry entries_[kMost];
+    static constexpr int kMax = kKinds + 3;
+    Entry entries_[kMax];
     int size_ = 0;
 };
 
