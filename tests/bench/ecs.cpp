@@ -10,6 +10,7 @@
 //   ecs.g.*, ecs.h.*        collecting changes; memory. list: only who changed, which does not depend on
 //                           the size of the world; collect: with the values, which miss the caches of a
 //                           large world, bare arrays' no less
+//   ecs.r.<graph>.<order>.<entities>.best_ns   destroying an entity of a graph of relations
 //
 // Every repetition has a fresh world, built outside the timer, and ids in a vector of ours in the order
 // of creation; one repetition before the first does not count. The bare arrays of c1, c2, c6, e2 and f6 are
@@ -44,6 +45,7 @@
 
 #include "ecs/change_collector.h"
 #include "ecs/world.h"
+#include "tests/bench/ecs_relations.h"
 #include "tests/bench/ecs_rows.h"
 #include "tests/bench/ecs_values.h"
 #include "tests/bench/ecs_workloads.h"
@@ -298,4 +300,5 @@ int main(int argc, char** argv) {
         if (is_wanted(workload.name)) run(workload, repetitions);
         if (workload.name == "f8" && is_wanted("g")) run_collecting(repetitions);
     }
+    if (is_wanted("r")) print_relations(std::min(repetitions, 3));
 }
