@@ -25,8 +25,7 @@ void ChangeCollector::grow(std::uint32_t index) {
     if (end_ + stride_ > rows_.size()) rows_.resize(2 * rows_.size() + stride_);
 }
 
-/// Gives each row one more word of bits. Unused rows and old positions in at_ are kept, as is_entered() reads
-/// what they name.
+/// Gives each row one more word. Keeps unused rows and old positions, because is_entered() reads them.
 void ChangeCollector::widen() {
     const std::size_t wider = stride_ + 1;
     std::vector<std::uint64_t> rows(rows_.size() / stride_ * wider);

@@ -90,8 +90,7 @@ public:
     /// Empties changes() and destroyed(). Keeps the memory.
     void clear();
 
-    /// For tests: each entity is in changes() at most once, and not in destroyed() as well; no position lies
-    /// outside the rows.
+    /// For tests: each entity is in one row at most, destroyed ones in none, and no position is out of range.
     bool is_consistent() const;
 
 private:
