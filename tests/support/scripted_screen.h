@@ -1,7 +1,7 @@
 #pragma once
-// The screen of README.md's game in tests/vendor.sh: plays keys of a script, and prints each text and each
-// character once. With the environment variable SHOOTER the script moves, talks and shoots, and then ends the
-// program. Without it, the program ends when the other player has left.
+// The screen of README.md's game in tests/vendor.sh: plays keys of a script, and prints each text once. With
+// the environment variable SHOOTER the script moves, talks and shoots, and then ends the program. Without it,
+// the program ends when the other player has left.
 
 #include <cstdint>
 #include <cstdio>
@@ -39,10 +39,11 @@ public:
         if (printed_.insert(line).second) std::printf("%s\n", line.c_str());
     }
 
-    void dot(float, float, char look) {
-        ships_ += look >= '0' && look <= '9';
-        text(std::string("sees ") + look);
+    void put(float, float, const std::string& look) {
+        ships_ += look[0] >= '0' && look[0] <= '9';
+        text("sees " + look);
     }
+    void status(const std::string& line) { text(line); }
 
     /// Returns false when the program has to end.
     bool show() {
