@@ -3,7 +3,8 @@
 # make demo                    runs a server, clients and bots, some over a bad network; compares their worlds
 # make test [config=sanitize]  runs all tests; only=ecs: only tests/ecs; only=ecs/world: only its files whose
 #                              name begins with world; config=tsan: with the thread sanitizer; with
-#                              config=release and g++ also vendor.sh, tutorial.sh and does_not_compile.sh
+#                              config=release and g++ also vendor.sh, tutorial.sh, documents.sh and
+#                              does_not_compile.sh
 # make bench                   builds build/bench/*
 # make secrets                 runs ciphers, handshakes and tokens under valgrind, which reports branches and
 #                              indices that depend on secrets
@@ -136,6 +137,7 @@ demo: $(demos)
 
 test: $(test_program) $(if $(only)$(filter-out release,$(variant)),,$(bin)/libshoal.a)
 	@sh tests/run.sh $< '$(filter)'
+	$(if $(only)$(filter-out release,$(variant)),,@sh tests/documents.sh)
 	$(if $(only)$(filter-out release,$(variant)),,@CXX="$(CXX)" sh tests/does_not_compile.sh)
 	$(if $(only)$(filter-out release,$(variant)),,@CXX="$(CXX)" sh tests/vendor.sh $(out)/vendor)
 	$(if $(only)$(filter-out release,$(variant)),,@CXX="$(CXX)" sh tests/tutorial.sh $(out)/tutorial $(bin)/libshoal.a)
