@@ -1,4 +1,5 @@
-// The client: draws the arena of the server, and steers one creature.
+// The client: draws the arena of the server, and steers one creature. It has a loop of its own in place of
+// ClientRunner, to hash the world at each complete tick and to run many clients; see README.md.
 
 #include "replication/client.h"
 #include "flags.h"

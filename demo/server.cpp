@@ -1,4 +1,5 @@
-// The server: simulates the arena and replicates it to the clients.
+// The server: simulates the arena and replicates it to the clients. It has a loop of its own in place of
+// ServerRunner, for flags that a runner has no options for; see README.md.
 
 #include "replication/server.h"
 #include "flags.h"
