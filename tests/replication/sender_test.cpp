@@ -106,6 +106,40 @@ TEST(Sender, ALostRecordIsNotReplacedWhileANewerOneIsInFlight) {
     EXPECT_EQ(pair.on_client<Position>(entity).x, 3);
 }
 
+// The picture of send/README.md: a client learns of a packet one tick later, the server of this another one
+// later.
+TEST(Sender, ThePictureOfALostRecordIsTrue) {
+    Pair pair;
+    const auto stats = [&] { return pair.sender.stats(pair.peer); };
+    const ecs::Entity entity = pair.spawn(at(0));
+    const SentPacket tick_10 = pair.tick_and_encode();
+    pair.world.set(entity, at(1));
+    const SentPacket tick_11 = pair.tick_and_encode();
+    EXPECT_EQ(stats().full_records, 2u) << "nothing is acknowledged";
+    pair.deliver(tick_10);
+    pair.world.set(entity, at(2));
+    const SentPacket tick_12 = pair.tick_and_encode();
+    pair.deliver(tick_11);
+    pair.world.set(entity, at(3));
+    const SentPacket tick_13 = pair.tick_and_encode();
+    EXPECT_EQ(stats().records_sent, 4u);
+    EXPECT_EQ(stats().full_records, 2u) << "since 10, and since 11";
+    pair.tick();
+    pair.lose(tick_12);
+    EXPECT_FALSE(pair.encode()) << "tick 14";
+    pair.deliver(tick_13);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 3) << "without the packet of tick 12";
+    pair.tick();
+    EXPECT_FALSE(pair.encode()) << "tick 15";
+    pair.world.set(entity, at(4));
+    pair.deliver(pair.tick_and_encode());
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 4);
+    EXPECT_EQ(stats().records_sent, 5u);
+    EXPECT_EQ(stats().empty_records, 0u);
+}
+
 TEST(Sender, Rule06ARecordWhoseBaselineIsForgottenIsFull) {
     SenderOptions options;
     options.history_s = 0.1;  // 6 ticks
