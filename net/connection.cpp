@@ -265,7 +265,7 @@ void Connection::write_payload(Draft& draft, std::size_t share, bool& asks, Time
     is_turn_of_handler_ = false;  // if the handler writes nothing, a fragment is sent now
     if (asks_now) ask_for_payload(draft, share, asks, now);
     if (!draft.content.has_payload && outgoing_.can_continue(sent_.next_number())) {
-        const OutgoingPayload::Piece piece = outgoing_.take(sent_.next_number(), share);
+        const OutgoingPayload::Piece piece = outgoing_.take(sent_.next_number());
         draft.payload = piece.bytes;
         draft.fragment = piece.fragment;
         draft.content.has_payload = draft.content.is_fragment = 1;

@@ -14,7 +14,6 @@ constexpr Duration kDelayUnit{256};
 
 // Head of a fragment.
 constexpr unsigned kIndexBits = 127;
-static_assert(kMaxFragments == kIndexBits + 1);
 constexpr unsigned kIsLastFragment = 128;
 
 // Head of a run of messages.
@@ -70,7 +69,7 @@ bool read_fragment_head(ByteReader& in, Fragment& fragment) {
     const unsigned head = in.u8();
     fragment.index = head & kIndexBits;
     fragment.is_last = head & kIsLastFragment;
-    if (fragment.index == 0 && fragment.is_last) return false;
+    if (fragment.index >= kMaxFragments || (fragment.index == 0 && fragment.is_last)) return false;
     return read_short_number(in, fragment.distance) && fragment.distance >= fragment.index;
 }
 
@@ -263,7 +262,10 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
     if ((flags & kHasMessages) && !read_messages(in, envelope.body_offset, expected_id, packet)) return false;
     if (packet.is_fragment && !read_fragment_head(in, packet.fragment)) return false;
     if (packet.has_payload) packet.payload = in.rest();
-    if (packet.is_fragment && packet.payload.empty()) return false;
+    const std::size_t size = packet.payload.size();
+    if (packet.is_fragment &&
+        (packet.fragment.is_last ? size == 0 || size > kFragmentBytes : size != kFragmentBytes))
+        return false;
     return in.ok() && in.remaining() == 0;
 }
 

@@ -36,7 +36,8 @@ constexpr std::size_t kSequencedKeys = 256;     // number of keys of sequenced m
 constexpr std::size_t kMaxRepeatedBytes = 128;  // larger reliable messages are repeated only after a loss
 /// Largest number of reliable ids from the oldest unacknowledged one to the newest one.
 constexpr std::uint64_t kReliableWindow = 4096;
-constexpr std::size_t kMaxFragments = 128;     // fragments of one large payload
+constexpr std::size_t kFragmentBytes = 1024;   // of a large payload; its last fragment may have fewer
+constexpr std::size_t kMaxFragments = 64;      // fragments of one large payload
 constexpr std::uint8_t kMaxFragmentSends = 8;  // most times that one fragment is sent
 /// Largest difference of the packet numbers of two fragments of one payload.
 constexpr std::uint64_t kMaxFragmentDistance = 32'767;

@@ -1,67 +1,41 @@
 #include "large_payload.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
-#include <numeric>
+#include <utility>
 
 namespace shoal::net::all {
 
-// Even if each fragment has only kMinPayloadBytes, kMaxFragments of them carry the largest payload.
-static_assert(kMaxFragments * kMinPayloadBytes >= kMaxLargePayloadBytes);
+static_assert(kMaxFragments * kFragmentBytes == kMaxLargePayloadBytes);
 
 void OutgoingPayload::start(std::span<const std::byte> payload, std::uint64_t number) {
-    assert(!is_open_);
+    assert(!is_open());
     assert(payload.size() > kMaxPayloadBytes && payload.size() <= kMaxLargePayloadBytes);
     bytes_.assign(payload.begin(), payload.end());
-    is_open_ = true;
     number_ = number;
-    left_ = 0;
-    fragments_.clear();
-    unacked_ = 0;
-    again_.clear();
+    unacked_ = waiting_ = ~Fragments(0) >> (kMaxFragments - (payload.size() - 1) / kFragmentBytes - 1);
+    sends_.fill(0);
 }
 
-bool OutgoingPayload::can_continue(std::uint64_t packet_number) const {
-    return is_leaving() && packet_number - number_ <= kMaxFragmentDistance;
-}
-
-OutgoingPayload::Piece OutgoingPayload::take(std::uint64_t packet_number, std::size_t room) {
+OutgoingPayload::Piece OutgoingPayload::take(std::uint64_t packet_number) {
     assert(can_continue(packet_number));
-    assert(room >= kMinPayloadBytes && room <= kMaxPayloadBytes);
-    std::size_t index = fragments_.size();
-    if (again_.empty()) {
-        const std::size_t size = std::min(room, bytes_.size() - left_);
-        fragments_.push_back({static_cast<std::uint32_t>(left_), static_cast<std::uint16_t>(size), 0, false});
-        left_ += size;
-        unacked_ += 1;
-    } else {
-        index = again_.front();
-        again_.erase(again_.begin());
-    }
-    Sent& sent = fragments_[index];
-    sent.sends += 1;
-    Piece piece;
-    piece.bytes = std::span(bytes_).subspan(sent.offset, sent.size);
-    piece.fragment.distance = static_cast<std::uint16_t>(packet_number - number_);
-    piece.fragment.index = static_cast<std::uint8_t>(index);
-    piece.fragment.is_last = sent.offset + sent.size == bytes_.size();
-    return piece;
+    const auto index = static_cast<std::uint8_t>(std::countr_zero(waiting_));
+    waiting_ &= waiting_ - 1;
+    sends_[index] += 1;
+    const std::span<const std::byte> rest = std::span(bytes_).subspan(index * kFragmentBytes);
+    return {{static_cast<std::uint16_t>(packet_number - number_), index, rest.size() <= kFragmentBytes},
+            rest.first(std::min(rest.size(), kFragmentBytes))};
 }
 
 std::optional<PacketFate> OutgoingPayload::on_fate(std::uint64_t payload_number, std::uint8_t index,
                                                    bool delivered, Duration rtt) {
-    if (!is_open_ || payload_number != number_) return std::nullopt;
-    Sent& sent = fragments_[index];
-    assert(!sent.is_acked);
-    if (!delivered) {
-        if (sent.sends >= kMaxFragmentSends) return close(false, Duration(0));
-        again_.push_back(index);
-        return std::nullopt;
-    }
-    sent.is_acked = true;
-    unacked_ -= 1;
-    if (unacked_ > 0 || left_ < bytes_.size()) return std::nullopt;
-    return close(true, rtt);
+    if (!is_open() || payload_number != number_) return std::nullopt;
+    const Fragments bit = Fragments(1) << index;
+    assert((unacked_ & ~waiting_) & bit);
+    if (!delivered && sends_[index] >= kMaxFragmentSends) return lose();
+    (delivered ? unacked_ : waiting_) ^= bit;
+    return is_open() ? std::nullopt : std::optional(PacketFate{number_, true, rtt});
 }
 
 std::optional<PacketFate> OutgoingPayload::update(std::uint64_t next_packet_number) {
@@ -69,81 +43,57 @@ std::optional<PacketFate> OutgoingPayload::update(std::uint64_t next_packet_numb
 }
 
 std::optional<PacketFate> OutgoingPayload::lose() {
-    return is_open_ ? std::optional(close(false, Duration(0))) : std::nullopt;
-}
-
-/// Ends the payload. Its fragments that wait are not sent any more.
-PacketFate OutgoingPayload::close(bool delivered, Duration rtt) {
-    is_open_ = false;
-    return {number_, delivered, rtt};
-}
-
-bool OutgoingPayload::is_consistent() const {
-    if (!is_open_) return true;
-    std::size_t end = 0, unacked = 0;
-    for (const Sent& sent : fragments_) {
-        if (sent.offset != end || sent.size == 0 || sent.sends == 0 || sent.sends > kMaxFragmentSends)
-            return false;
-        end += sent.size;
-        unacked += !sent.is_acked;
-    }
-    for (const std::uint8_t index : again_)
-        if (fragments_[index].is_acked || std::count(again_.begin(), again_.end(), index) != 1) return false;
-    return end == left_ && left_ <= bytes_.size() && unacked == unacked_ &&
-           (unacked_ > 0 || left_ < bytes_.size());
+    waiting_ = 0;
+    return std::exchange(unacked_, 0) ? std::optional(PacketFate{number_}) : std::nullopt;
 }
 
 bool IncomingPayload::plausible(const Packet& packet, std::uint64_t first_packet_number) const {
     assert(packet.is_fragment);
     const Fragment& fragment = packet.fragment;
     if (fragment.distance > packet.number - first_packet_number) return false;
-    if (!is_open_ || packet.number - fragment.distance != number_) return true;
-    if (is_known(fragment)) {
-        const bool was_last = has_last_ && fragment.index + 1u == sizes_.size();
-        return fragment.is_last == was_last && sizes_[fragment.index] == packet.payload.size();
-    }
-    if (fragment.index >= sizes_.size() ? has_last_ : fragment.is_last) return false;
-    return bytes_.size() + packet.payload.size() <= kMaxLargePayloadBytes;
+    if (arrived_ == 0 || packet.number - fragment.distance != number_) return true;
+    if (last_ < kMaxFragments ? fragment.index > last_ || fragment.is_last != (fragment.index == last_)
+                              : fragment.is_last && arrived_ >> fragment.index != 0)
+        return false;
+    const bool is_known = arrived_ >> fragment.index & 1;  // then it has the same size
+    return !is_known || !fragment.is_last || (bytes_.size() - packet.payload.size()) % kFragmentBytes == 0;
 }
 
 IncomingPayload::Arrival IncomingPayload::arrive(const Packet& packet, ConnectionStats& stats) {
     const Fragment& fragment = packet.fragment;
     const std::uint64_t number = packet.number - fragment.distance;
-    if (number == number_ && !is_open_ && was_accepted_) return Arrival::kept;
-    if (number < number_ || (number == number_ && !is_open_)) {
+    const bool was_complete = number == number_ && arrived_ == 0;
+    if (was_complete && was_accepted_) return Arrival::kept;
+    if (number < number_ || was_complete) {
         stats.fragments_outdated += 1;
         return Arrival::outdated;
     }
     if (number > number_) {
-        if (is_open_) stats.payloads_superseded += 1;
+        if (arrived_ != 0) stats.payloads_superseded += 1;
         finish(false);
         number_ = number;
-        is_open_ = true;
     }
-    if (is_known(fragment)) return Arrival::kept;
-    if (fragment.index >= sizes_.size()) sizes_.resize(fragment.index + 1u);
-    assert(sizes_[fragment.index] == 0 && !packet.payload.empty());
-    const auto at =
-        bytes_.begin() + std::accumulate(sizes_.begin(), sizes_.begin() + fragment.index, std::ptrdiff_t(0));
-    bytes_.insert(at, packet.payload.begin(), packet.payload.end());
-    sizes_[fragment.index] = static_cast<std::uint16_t>(packet.payload.size());
-    has_last_ |= fragment.is_last;
-    const bool is_complete = has_last_ && std::find(sizes_.begin(), sizes_.end(), 0) == sizes_.end();
-    return is_complete ? Arrival::complete : Arrival::kept;
+    const Fragments bit = Fragments(1) << fragment.index;
+    if (arrived_ & bit) return Arrival::kept;
+    const std::size_t at = kFragmentBytes * std::size_t(std::popcount(arrived_ & (bit - 1)));
+    bytes_.insert(bytes_.begin() + std::ptrdiff_t(at), packet.payload.begin(), packet.payload.end());
+    arrived_ |= bit;
+    if (fragment.is_last) last_ = fragment.index;
+    return std::popcount(arrived_) == int(last_) + 1 ? Arrival::complete : Arrival::kept;
 }
 
 void IncomingPayload::finish(bool is_accepted) {
-    is_open_ = has_last_ = false;
     was_accepted_ = is_accepted;
-    sizes_.clear();
+    arrived_ = 0;
+    last_ = kMaxFragments;
     bytes_.clear();
 }
 
 bool IncomingPayload::is_consistent() const {
-    const std::size_t bytes = std::accumulate(sizes_.begin(), sizes_.end(), std::size_t(0));
-    const bool is_last_missing = sizes_.empty() || sizes_.back() == 0;
-    if (is_open_ == bytes_.empty() || (has_last_ && is_last_missing)) return false;
-    return bytes == bytes_.size() && bytes <= kMaxLargePayloadBytes;
+    const std::size_t most = kFragmentBytes * std::size_t(std::popcount(arrived_));
+    const bool has_last = last_ < kMaxFragments;
+    return bytes_.size() <= most && bytes_.size() + (has_last ? kFragmentBytes : 1) > most &&
+           (!has_last || arrived_ >> last_ == 1);
 }
 
 }  // namespace shoal::net::all

@@ -2,6 +2,7 @@
 // A payload that takes several packets: the sender cuts it into fragments, the receiver puts them together.
 // Lost fragments are sent again. The payload has one fate.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,6 +13,10 @@
 
 namespace shoal::net::all {
 
+/// Fragments of one payload: bit i stands for the one with index i.
+using Fragments = std::uint64_t;
+static_assert(kMaxFragments == 64);
+
 /// Sending half of one connection. One payload is on its way at a time. It has exactly one fate: delivered
 /// when all of its fragments are acknowledged; lost if one of them was lost kMaxFragmentSends times. The
 /// number of a payload is the number of the first packet that carried fragment 0.
@@ -20,21 +25,21 @@ public:
     /// Keeps a copy. Requires !is_open(), and a payload of kMaxPayloadBytes + 1 to kMaxLargePayloadBytes.
     void start(std::span<const std::byte> payload, std::uint64_t number);
     /// Returns whether a payload is on its way: its fate is not known.
-    bool is_open() const { return is_open_; }
+    bool is_open() const { return unacked_ != 0; }
     /// Returns whether a fragment waits to be sent, for the first time or again.
-    bool is_leaving() const { return is_open_ && (left_ < bytes_.size() || !again_.empty()); }
+    bool is_leaving() const { return waiting_ != 0; }
     /// Returns whether a fragment waits to be sent and the packet with this number may carry it: it is at
     /// most kMaxFragmentDistance above the number of the payload.
-    bool can_continue(std::uint64_t packet_number) const;
+    bool can_continue(std::uint64_t packet_number) const {
+        return is_leaving() && packet_number - number_ <= kMaxFragmentDistance;
+    }
 
     struct Piece {
         Fragment fragment;
         std::span<const std::byte> bytes;  // valid until the next start()
     };
-    /// Returns the fragment to send in this packet. A lost fragment is sent first, with its former size. Else
-    /// the next fragment is cut, with at most `room` bytes; room >= kMinPayloadBytes. Requires
-    /// can_continue(packet_number).
-    Piece take(std::uint64_t packet_number, std::size_t room);
+    /// Returns the fragment to send in this packet. Requires can_continue(packet_number).
+    Piece take(std::uint64_t packet_number);
 
     /// Call it when the fate of a packet with a fragment is known. Returns the fate of the payload if this
     /// packet decides it.
@@ -45,25 +50,15 @@ public:
     /// At the end of the connection: declares the payload lost, if there is one.
     std::optional<PacketFate> lose();
 
-    /// For tests: the fragments follow each other, and each is acknowledged, in flight or waits.
-    bool is_consistent() const;
+    /// For tests.
+    bool is_consistent() const { return (waiting_ & ~unacked_) == 0; }
 
 private:
-    struct Sent {
-        std::uint32_t offset;
-        std::uint16_t size;
-        std::uint8_t sends;
-        bool is_acked;
-    };
-    PacketFate close(bool delivered, Duration rtt);
-
-    bool is_open_ = false;
     std::uint64_t number_ = 0;
     std::vector<std::byte> bytes_;
-    std::size_t left_ = 0;             // number of bytes, from the start, that were sent at least once
-    std::vector<Sent> fragments_;      // the fragments that were sent, by index
-    std::uint32_t unacked_ = 0;        // number of sent fragments that are not acknowledged
-    std::vector<std::uint8_t> again_;  // indices of lost fragments, to be sent again in this order
+    Fragments unacked_ = 0;                          // not acknowledged; some of them are in flight
+    Fragments waiting_ = 0;                          // unsent or lost
+    std::array<std::uint8_t, kMaxFragments> sends_;  // by index: how often the fragment was sent
 };
 
 /// Receiving half of one connection. Puts together the newest payload; memory grows with the bytes that
@@ -89,23 +84,16 @@ public:
     std::span<const std::byte> whole() const { return bytes_; }
     void finish(bool is_accepted);
 
+    /// For tests.
     std::size_t capacity_bytes() const { return bytes_.capacity(); }
-
-    /// For tests: bytes_ has the size of the fragments that arrived, and is empty without an open payload.
     bool is_consistent() const;
 
 private:
-    /// Returns whether this fragment of the open payload arrived before.
-    bool is_known(const Fragment& fragment) const {
-        return fragment.index < sizes_.size() && sizes_[fragment.index] != 0;
-    }
-
     std::uint64_t number_ = 0;
-    bool is_open_ = false;              // payload number_ is incomplete
-    bool was_accepted_ = false;         // payload number_ was complete, and the handler accepted it
-    bool has_last_ = false;             // the last fragment arrived, so sizes_ does not grow any more
-    std::vector<std::uint16_t> sizes_;  // by fragment index, up to the highest that arrived; 0: not arrived
-    std::vector<std::byte> bytes_;      // bytes of the fragments that arrived, in the order of their indices
+    bool was_accepted_ = false;      // payload number_ was complete, and the handler accepted it
+    Fragments arrived_ = 0;          // of payload number_; 0: it was complete
+    unsigned last_ = kMaxFragments;  // index of its last fragment; kMaxFragments: not known yet
+    std::vector<std::byte> bytes_;   // of arrived_, in the order of their indices
 };
 
 }  // namespace shoal::net::all

@@ -170,6 +170,7 @@ private:
             body[0] = std::byte(10);
             body[1] &= std::byte(0x83);
             body[2] = body[1] & std::byte(3);
+            if (body[1] < std::byte(128)) body.resize(3 + kFragmentBytes);
         } else if (op % 8 == 3 && body.size() >= 3) {
             body[0] = std::byte(4);                                 // messages
             body[1] = std::byte(0x17) | (body[1] & std::byte(64));  // a piece with a next one

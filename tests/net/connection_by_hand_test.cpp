@@ -49,48 +49,57 @@ struct Hand {
 };
 
 TEST(Connection, AMalformedAuthenticPacketEndsIt) {
+    const auto fragment = [](int head, int distance, std::size_t size) {
+        std::vector<int> body = {10, head, distance};
+        body.resize(3 + size);
+        return body;
+    };
     const std::vector<std::vector<int>> bodies = {
-        {1, 0, 0, 0},                   // acknowledges a packet that was never sent
-        {1},                            // acks announced, but missing
-        {0x10},                         // ack bits without acks
-        {4},                            // messages announced, but missing
-        {4, 7, 'a'},                    // a piece without an id
-        {4, 0x14, 1, 'a'},              // an unreliable message with an id
-        {4, 0x44, 'a'},                 // an unreliable message with a predecessor
-        {4, 0x15, 1, 'a'},              // a sequenced message with an id
-        {4, 5},                         // a sequenced message without a key
-        {4, 0, 1, 'a'},                 // the last run is missing
-        {0xC, 4, 5, 'a'},               // message longer than the packet
-        {0xC, 0, 1, 'a', 4, 1},         // the last message is missing
-        {4, 0xC, 0},                    // a run of no messages
-        {4, 0xC, 1, 'a'},               // a count of one, which has a shorter form
-        {4, 0xC, 2, 'a', 'b', 'c'},     // two messages of equal size in three bytes
-        {4, 0xD, 3, 'a', 'b'},          // fewer bytes than messages have keys
-        {0xC, 4, 0x81, 0, 'a'},         // a size in two bytes that fits in one
-        {0xC, 4, 0xFF, 0x7F},           // size over the limit
-        {0xC, 4, 0x80, 0xFF},           // the same
-        {4, 6, 'a'},                    // reliable, continues a missing run
-        {4, 0x36, 1, 'a'},              // three bytes of id
-        {4, 0x17, 1, 'a'},              // a piece with a next piece that is not full
-        {0xC, 0x17, 1, 'a'},            // the same, beside a payload
-        {4, 0x26, 1, 0x10, 'a'},        // reliable id far ahead of the window
-        {4, 0xD6, 1, 'a'},              // unknown predecessor
-        {4, 0x96, 1},                   // distance announced, but missing
-        {4, 0x96, 1, 1, 'a'},           // a distance that has a shorter form
-        {4, 0x96, 1, 0x82, 0, 'a'},     // the same
-        {4, 0x96, 1, 0x80, 0x20, 'a'},  // a distance of the window or more
-        {0, 'x'},                       // bytes without the payload flag
-        {10},                           // fragment announced, but missing
-        {10, 0x41, 1},                  // a fragment of no bytes
-        {10, 0x81},                     // the distance is missing
-        {10, 0},                        // the distance of the first one is missing
-        {10, 0, 0},                     // a first fragment of no bytes
-        {10, 0, 1, 'a'},                // a first fragment that was sent again, before the first packet
-        {10, 0x80, 0, 'a'},             // the first fragment is the last
-        {10, 2, 1, 'a'},                // fewer packets than fragments since the first
-        {10, 1, 1, 'a'},                // a first fragment before the first packet
-        {10, 1, 0x81, 0, 'a'},          // a distance in two bytes that fits in one
-        {14, 4, 'a'},                   // messages before a fragment without their size
+        {1, 0, 0, 0},                        // acknowledges a packet that was never sent
+        {1},                                 // acks announced, but missing
+        {0x10},                              // ack bits without acks
+        {4},                                 // messages announced, but missing
+        {4, 7, 'a'},                         // a piece without an id
+        {4, 0x14, 1, 'a'},                   // an unreliable message with an id
+        {4, 0x44, 'a'},                      // an unreliable message with a predecessor
+        {4, 0x15, 1, 'a'},                   // a sequenced message with an id
+        {4, 5},                              // a sequenced message without a key
+        {4, 0, 1, 'a'},                      // the last run is missing
+        {0xC, 4, 5, 'a'},                    // message longer than the packet
+        {0xC, 0, 1, 'a', 4, 1},              // the last message is missing
+        {4, 0xC, 0},                         // a run of no messages
+        {4, 0xC, 1, 'a'},                    // a count of one, which has a shorter form
+        {4, 0xC, 2, 'a', 'b', 'c'},          // two messages of equal size in three bytes
+        {4, 0xD, 3, 'a', 'b'},               // fewer bytes than messages have keys
+        {0xC, 4, 0x81, 0, 'a'},              // a size in two bytes that fits in one
+        {0xC, 4, 0xFF, 0x7F},                // size over the limit
+        {0xC, 4, 0x80, 0xFF},                // the same
+        {4, 6, 'a'},                         // reliable, continues a missing run
+        {4, 0x36, 1, 'a'},                   // three bytes of id
+        {4, 0x17, 1, 'a'},                   // a piece with a next piece that is not full
+        {0xC, 0x17, 1, 'a'},                 // the same, beside a payload
+        {4, 0x26, 1, 0x10, 'a'},             // reliable id far ahead of the window
+        {4, 0xD6, 1, 'a'},                   // unknown predecessor
+        {4, 0x96, 1},                        // distance announced, but missing
+        {4, 0x96, 1, 1, 'a'},                // a distance that has a shorter form
+        {4, 0x96, 1, 0x82, 0, 'a'},          // the same
+        {4, 0x96, 1, 0x80, 0x20, 'a'},       // a distance of the window or more
+        {0, 'x'},                            // bytes without the payload flag
+        {10},                                // fragment announced, but missing
+        {10, 0x81, 1},                       // a fragment of no bytes
+        {10, 0x81},                          // the distance is missing
+        {10, 0},                             // the distance of the first one is missing
+        {10, 0, 0},                          // a first fragment of no bytes
+        fragment(0, 1, kFragmentBytes),      // a first fragment that was sent again, before the first packet
+        {10, 0x80, 0, 'a'},                  // the first fragment is the last
+        fragment(2, 1, kFragmentBytes),      // fewer packets than fragments since the first
+        fragment(1, 1, kFragmentBytes),      // a first fragment before the first packet
+        fragment(0, 0, kFragmentBytes - 1),  // not full
+        fragment(0, 0, kFragmentBytes + 1),  // more than full
+        fragment(0x81, 1, kFragmentBytes + 1),  // the same, the last one
+        fragment(64, 64, kFragmentBytes),       // a 65th fragment
+        {10, 1, 0x81, 0, 'a'},                  // a distance in two bytes that fits in one
+        {14, 4, 'a'},                           // messages before a fragment without their size
     };
     for (std::size_t i = 0; i < bodies.size(); ++i) {
         SCOPED_TRACE(i);

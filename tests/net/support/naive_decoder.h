@@ -178,7 +178,7 @@ inline bool read_fragment_head(Reader& in, Packet& packet) {
     const unsigned head = in.u8();
     packet.fragment_index = head % 128;
     packet.is_last_fragment = head >= 128;
-    if (packet.fragment_index == 0 && packet.is_last_fragment) return false;
+    if (packet.fragment_index > 63 || (packet.fragment_index == 0 && packet.is_last_fragment)) return false;
     packet.fragment_distance = read_short(in);
     return packet.fragment_distance >= packet.fragment_index;
 }
@@ -206,7 +206,9 @@ inline bool read_contents(const Bytes& body, std::uint64_t expected_id, Packet& 
     }
     if (packet.is_fragment && !read_fragment_head(in, packet)) return false;
     if (packet.has_payload) packet.payload = in.take(in.left());
-    if (packet.is_fragment && packet.payload.empty()) return false;
+    const std::size_t size = packet.payload.size();
+    if (packet.is_fragment && (size == 0 || size > 1024 || (size < 1024 && !packet.is_last_fragment)))
+        return false;
     return !in.failed && in.left() == 0;
 }
 
@@ -334,7 +336,6 @@ private:
         if (large.last && large.fragments.rbegin()->first > *large.last) return false;
         Bytes all;
         for (const auto& [index, bytes] : large.fragments) all = joined(all, bytes);
-        if (all.size() > 65'536) return false;
         large.is_complete = large.last && large.fragments.size() == *large.last + 1u;
         if (large.is_complete) packet.large = all;
         return true;
