@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdint>
 
 #include "packet.h"
 
@@ -12,20 +11,16 @@ namespace shoal::net::all {
 
 /// Receiving half of one connection. An arrived packet is accepted, and then acknowledged, if the handler
 /// takes its payload and there is room for its messages. The window has 65 packet numbers: the newest that
-/// arrived and the 64 before it. Duplicates are detected, and packets acknowledged, only in the window. A
-/// packet with a lower number is stale. No ack can name it any more, and the sender will declare it lost.
-/// So it is dropped.
+/// arrived and the 64 before it. A packet with a lower number is stale: no ack can name it.
 ///
-/// An attacker on the path can send fast copies of a few packets, which overtake the packets before them and
-/// would make them stale. So a skipped number costs one credit, and the window has at most 64 credits. A
-/// fresh packet earns one; if it is the newest, four, because skipped packets may be lost. A packet that
-/// skips more numbers than there are credits is early, and is dropped. Two exceptions are fresh: the last of
-/// kRun early packets with consecutive numbers, and a packet that follows kGap without fresh packets.
+/// An attacker on the path can send fast copies of a few packets, which would make those before them stale.
+/// So a skipped number costs one of at most 64 credits. A fresh packet earns one; if it is the newest, four,
+/// because skipped packets may be lost. A packet that skips more numbers than there are credits is early, and
+/// is dropped, unless it is the last of kRun with consecutive numbers, or follows kGap without fresh packets.
 class AckWindow {
 public:
     static constexpr Duration kGap = std::chrono::milliseconds(100);
-    /// So many early packets in a row mean that the path has changed. An attacker must copy as many each
-    /// time.
+    /// So many early packets in a row mean that the path has changed.
     static constexpr int kRun = 16;
 
     /// `first`: the other side's first packet number, >= 1. Lower numbers count as arrived and accepted.
@@ -60,8 +55,7 @@ public:
         early_count_ = number == early_ + 1 ? early_count_ + 1 : 1;
         early_ = number;
     }
-    /// Marks a packet as accepted. It must have arrived, at `now`, and must not be stale. Call it at most
-    /// once per packet.
+    /// Marks a packet that arrived at `now` as accepted. Call it at most once per packet.
     void accept(std::uint64_t number, Time now) {
         assert(state(number, now) == State::duplicate);
         accepted_.insert(number);

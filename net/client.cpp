@@ -34,16 +34,13 @@ PeerId Client::begin(const Servers& servers, const ClientToken* token, std::span
 void Client::receive(const Address& from, std::span<const std::byte> datagram, Time now) {
     const std::optional<PacketKind> kind = kind_of(datagram);
     if (!kind) return;
-    const bool is_handshake =
-        *kind == PacketKind::cookie || *kind == PacketKind::answer || *kind == PacketKind::refuse;
-    if (!is_handshake && from != server_) return count(Drop::wrong_address);
     switch (*kind) {
         case PacketKind::data:
         case PacketKind::disconnect:
         case PacketKind::challenge:
-            return receive_packet(datagram, now);
         case PacketKind::reset:
-            return receive_reset(datagram, now);
+            if (from != server_) return count(Drop::wrong_address);
+            return *kind == PacketKind::reset ? receive_reset(datagram, now) : receive_packet(datagram, now);
         case PacketKind::cookie:
         case PacketKind::answer:
         case PacketKind::refuse:

@@ -1,9 +1,7 @@
 #pragma once
 // The client's endpoint, which connects to one server at a time.
 
-#include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "connection.h"
 #include "crypto/entropy.h"
@@ -35,15 +33,13 @@ public:
 
     /// Starts a handshake, after it has ended the present connection or handshake with on_disconnected;
     /// during this on_disconnected, connect() has no effect and returns an empty id. The new handshake ends
-    /// with on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, which
-    /// has at most kMaxHelloBytes. If packets are sealed, only the owner of the server's private key can read
-    /// `hello`.
+    /// with on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, at most
+    /// kMaxHelloBytes, encrypted if packets are sealed.
     PeerId connect(const Servers& servers, std::span<const std::byte> hello, Time now) {
         return begin(servers, nullptr, hello, now);
     }
-    /// Connects with a connect token, which contains the server's public key; packets are always sealed.
-    /// `servers` are addresses of the token, or others at which this client reaches the same server. `hello`
-    /// has at most kMaxTokenHelloBytes. After a failed attempt get a new token from the backend.
+    /// Connects with a connect token, always sealed. `servers` are addresses of the token, or others at which
+    /// this client reaches the same server. `hello` has at most kMaxTokenHelloBytes.
     PeerId connect(const Servers& servers, const ClientToken& token, std::span<const std::byte> hello,
                    Time now) {
         return begin(servers, &token, hello, now);
@@ -63,10 +59,8 @@ public:
     /// The server's schema hash if a refusal contained it, else 0.
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
-    /// For tests: the parts of the connection are consistent.
-    bool is_consistent() const { return !connection_ || connection_->is_consistent(); }
-
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     Connection* connection_of(PeerId peer) const override {
         return peer == peer_ ? connection_.get() : nullptr;
     }
@@ -87,8 +81,7 @@ private:
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
-    /// The connection before the last connect(), until its last disconnect packet was sent and its functions
-    /// have returned: on_disconnected may call connect().
+    /// The connection before the last connect(), until its last disconnect packet was sent.
     std::unique_ptr<Connection> former_;
     bool is_replacing_ = false;      // connect() ends the present connection or handshake
     std::uint64_t reset_token_ = 0;  // secret; in a genuine reset of the connection

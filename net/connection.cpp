@@ -218,7 +218,7 @@ bool Connection::flush(Time now, std::uint32_t most, std::uint32_t already) {
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
     const bool is_ack_urgent = acks_wanted_ >= 2 || (acks_wanted_ > 0 && is_order_broken_);
     if (is_ack_urgent || is_ack_late) send_small(PacketKind::data, {}, now);
-    note_queued();
+    queue_.count(stats_);
     return has_more && left == 0;
 }
 
@@ -302,7 +302,7 @@ SendResult Connection::send_message(const Delivery& how, std::span<const std::by
     if (message.size() > most || !queue_.could_hold(message.size())) return SendResult::too_large;
     const bool is_queued = queue_.push(how, message);
     const std::uint64_t dropped_before = stats_.messages_dropped;
-    note_queued();
+    queue_.count(stats_);
     if (!is_queued) return SendResult::queue_full;
     return stats_.messages_dropped > dropped_before ? SendResult::replaced_oldest : SendResult::queued;
 }
@@ -479,19 +479,6 @@ std::string Connection::why_silent(Time now) const {
     std::string text = session_.receive_id ? "the server heard nothing from the client for "
                                            : "the client heard nothing from the server for ";
     return text + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10) + " s";
-}
-
-void Connection::note_queued() {
-    stats_.messages_queued = queue_.queued_count();
-    stats_.messages_dropped = queue_.dropped_count();
-    stats_.message_bytes_queued = queue_.queued_bytes();
-    stats_.oldest_message = queue_.oldest_wait();
-    stats_.messages_in_flight = queue_.in_flight_count();
-}
-
-bool Connection::is_consistent() const {
-    return sent_.is_consistent() && queue_.is_consistent() && inbox_.is_consistent() &&
-           outgoing_.is_consistent() && incoming_.is_consistent();
 }
 
 }  // namespace shoal::net::all

@@ -3,10 +3,6 @@
 // and Client own the connections.
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "ack_window.h"
 #include "crypto/packet_cipher.h"
@@ -68,9 +64,8 @@ public:
         copy,     // authentic, but it arrived before; sets only number, kind, and the challenge of an echo
         fresh,    // authentic and not seen before: call apply()
     };
-    /// Authenticates and decodes a datagram. Changes only counters; but the first authentic packet under the
-    /// next key makes this key the present one. A malformed authentic packet is dropped and closes the
-    /// connection.
+    /// Authenticates and decodes a datagram. Changes only counters and the present key. A malformed authentic
+    /// packet is dropped and closes the connection.
     Arrival open(std::span<const std::byte> datagram, Packet& packet, Time now);
     /// Returns whether the packet has a higher number than all before it. Call it between open() and apply().
     bool is_newest(const Packet& packet) const { return packet.number > received_.newest_arrived(); }
@@ -92,9 +87,8 @@ public:
     /// Calls on_connected, once. Without this call close() does not call on_disconnected.
     void announce();
     void update(Time now);
-    /// Sends the packets that are due. At most `most` of them have messages or payloads, and with the
-    /// `already` ones of earlier calls at most max_packets_per_flush. Returns true if only `most` kept it
-    /// from sending more.
+    /// Sends the packets that are due. At most `most` of them have messages or payloads, with the `already`
+    /// ones of earlier calls at most max_packets_per_flush. Returns whether only `most` prevented more.
     bool flush(Time now, std::uint32_t most = 0xFFFF'FFFF, std::uint32_t already = 0);
     /// Sends an empty packet that wants an ack; a client that misses acks sends a probe.
     void ping(Time now);
@@ -117,23 +111,20 @@ public:
     const Path& path() const { return path_; }
     const ConnectionStats& stats() const { return stats_; }
 
-    /// For tests: sent packets, queued messages, received messages and large payloads are consistent.
-    bool is_consistent() const;
-
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     /// A packet that is being written.
     struct Draft;
 
-    /// Sends a packet with messages or a payload. Returns false if there is nothing to send or the rate
-    /// forbids it. `asks`: whether to ask the handler for a payload; set to false when the handler has none.
+    /// Sends a packet with messages or a payload, if there are any and the rate allows it. `asks`: whether to
+    /// ask the handler for a payload; set to false when the handler has none.
     bool send_contents(bool& asks, Time now);
     /// Asks the handler for a payload, or takes the next fragment of a large payload. If there are both, they
     /// take turns.
     void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
     void ask_for_payload(Draft& draft, std::size_t share, bool& asks, Time now);
-    /// Sends a packet without messages and payload. A data packet contains at most acks, and `body` is empty.
-    /// A packet of another kind contains `body`. If `elsewhere` is not null, sends the packet to this address
-    /// instead of to the proven addresses.
+    /// Sends a packet without messages and payload; only packets that are not data have a `body`. If
+    /// `elsewhere` is not null, sends the packet there instead of to the proven addresses.
     void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
                     const Address* elsewhere = nullptr);
     void send_number(PacketKind kind, std::uint64_t number, Time now, const Address* elsewhere = nullptr);
@@ -144,10 +135,8 @@ private:
     void report_fates(Time now);
     void report(const std::optional<PacketFate>& fate);
     void deliver(const Packet& packet, const Frame& frame);
-    /// Gives the payload to the handler. Gives a large payload only when its last missing fragment arrives.
-    /// Returns false if the ack must be withheld.
+    /// Gives the payload to the handler, if it is complete. Returns false if the ack must be withheld.
     bool take_payload(const Packet& packet, Time now);
-    void note_queued();
     std::string why_silent(Time now) const;
 
     ConnectionConfig config_;

@@ -1,6 +1,7 @@
 #pragma once
 // The interface of this folder: the layers around it implement Handler and Sink, and call Endpoint. There are
-// no sockets, clocks or random sources here: datagrams, time and a seed are arguments.
+// no sockets, clocks or random sources here: datagrams, time and a seed are arguments. The other headers of
+// the folder rely on the standard headers included here.
 
 #include <chrono>
 #include <compare>
@@ -36,36 +37,32 @@ constexpr std::size_t kMaxReasonBytes = 200;  // text of a refusal or disconnect
 /// Largest hello that fits beside a connect token of any size.
 constexpr std::size_t kMaxTokenHelloBytes = 632;
 
-/// Says whether packets are encrypted. Both sides of a connection must use the same value.
+/// Both sides of a connection must use the same value.
 enum class Security : std::uint8_t {
     sealed,    // encrypted, and only the owner of the server's private key can answer
-    insecure,  // for debugging: not encrypted; a tag detects damage, and forgery by attackers who see no
-               // packets
+    insecure,  // for debugging: not encrypted; attackers who see packets can forge others
 };
 
-/// Names a connection of one endpoint, by the index of its peer slot and a generation. Each new connection in
-/// a slot gets the next of 65,535 generations, which then repeat. A default-constructed id names no
-/// connection.
+/// Names a connection of one endpoint, by the index of its peer slot and one of 65,535 generations, which
+/// repeat. A default-constructed id names no connection.
 struct PeerId {
     std::uint32_t value = 0;
-    /// Index for the game's own tables, below 65,536. It can exceed HostConfig::max_peers, because pending
-    /// handshakes take indices, too: the tables must be able to grow. After on_disconnected a new peer may
-    /// get the same index.
+    /// Below 65,536, for the game's own tables. It can exceed HostConfig::max_peers, because pending
+    /// handshakes take indices, too. After on_disconnected a new peer may get the same index.
     constexpr std::uint32_t index() const { return value & 0xFFFF; }
     constexpr explicit operator bool() const { return value != 0; }
     friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
 };
 
-/// How a message is delivered. A key is the number Delivery::key, which the sender chooses.
+/// How a message is delivered. The key is Delivery::key.
 enum class Channel : std::uint8_t {
     unreliable,  // delivered once or never, in any order
     sequenced,   // delivered once or never, and never after a newer message with the same key
     reliable,    // delivered once; messages with the same key in order, except those with kNoKey
 };
 
-/// Which queued messages are sent first when the rate does not allow all. While urgent and normal messages
-/// wait, urgent ones get three times as many bytes by default (ConnectionOptions::shares). Bulk messages get
-/// only the room that urgent and normal messages and payloads do not use.
+/// How the bytes that the rate allows are shared: see ConnectionOptions::shares. Bulk messages get only the
+/// room that urgent and normal messages and payloads do not use.
 enum class Weight : std::uint8_t { bulk, normal, urgent };
 
 /// How to deliver one message: a Channel, or the result of a function below.
@@ -108,8 +105,7 @@ enum class DisconnectReason : std::uint8_t {
     shut_down,         // the server called shut_down
     kicked,            // the server's application removed this peer
     timed_out,         // no packet arrived for ConnectionOptions::timeout, here or at the other side
-    replaced,          // a newer connection of the same client took its place. A client that disconnects
-                       // with this reason does not tell the server
+    replaced,          // a newer connection of the same client took its place; does not tell a server
     protocol_error,    // an authentic packet was malformed
     unreachable,       // client: no answer within ClientConfig::connect_timeout
     refused_protocol,  // client: the server has another protocol id or wire version
@@ -129,29 +125,24 @@ std::string_view describe(DisconnectReason reason);
 
 /// The fate of one payload.
 struct PacketFate {
-    std::uint64_t number =
-        0;  // number of the packet with the payload, or of the first packet if there are several
+    std::uint64_t number = 0;  // of its packet, or of its first packet
     bool delivered = false;
-    /// Delivered: time from sending the packet to its ack, minus the peer's ack delay. If there are several
-    /// packets, the time of the packet that was acknowledged last. Lost: 0.
-    Duration rtt{0};
+    Duration rtt{0};  // of the packet that was acknowledged last, without the peer's ack delay; lost: 0
 };
 
 /// A packet that has room for a payload; the argument of Handler::write_payload.
 struct PayloadTurn {
     std::uint64_t packet_number = 0;  // on_fate will name it
     std::span<std::byte> room;        // where to write; kMaxPayloadBytes bytes
-    /// The payload's part of the room, in bytes, at least kMinPayloadBytes; queued messages use the rest. A
-    /// larger payload is allowed: later packets then give the messages more room.
+    /// The payload's part of the room, in bytes, at least kMinPayloadBytes; queued messages use the rest. If
+    /// a payload is larger, later packets give the messages more room.
     std::size_t share = 0;
     Time now{0};
-    /// False while a large payload is on its way to this peer: its fate is not known.
-    bool may_be_large = true;
+    bool may_be_large = true;  // false while the fate of a large payload to this peer is not known
     /// If may_be_large, the handler may set this instead of writing to `room`: a payload of more than
-    /// room.size() bytes and at most kMaxLargePayloadBytes. The connection copies it when write_payload
-    /// returns, and sends it in several packets, beginning with this one. These packets take turns with
-    /// packets of other payloads. The bytes of a lost packet are sent again. If they were lost 8 times, the
-    /// payload is lost. The size that write_payload returns is ignored.
+    /// room.size() bytes and at most kMaxLargePayloadBytes, sent in several packets, beginning with this one
+    /// (README.md, "What if the state is larger?"). It is copied when write_payload returns; the size that
+    /// write_payload returns is ignored.
     std::span<const std::byte> large{};
 };
 
@@ -161,22 +152,20 @@ struct Admission {
     Address address;
     std::uint64_t schema_hash = 0;  // the client's
     bool schema_matches = false;    // false: the client will be refused; the handler may give a text
-    /// False: the client will be refused because no seat is free, unless the handler disconnects a peer, for
-    /// example the former one of the same client, before it returns true. Replaced peers count as free: see
-    /// README.md.
+    /// False: no seat is free. The client will be refused, unless the handler disconnects a peer, such as the
+    /// former one of the same client. Replaced peers count as free: see README.md.
     bool has_room = true;
-    std::span<const std::byte> hello;   // as given to Client::connect, at most kMaxHelloBytes; untrusted
-    bool has_token = false;             // the client has an authentic token for this server, unused so far
-                                        // (not checked if the schema differs)
+    std::span<const std::byte> hello;  // as given to Client::connect, at most kMaxHelloBytes; untrusted
+    bool has_token =
+        false;  // the client has an authentic token for this server, unused if the schema matches
     std::uint64_t client_id = 0;        // with a token: the backend's name for the player
     std::span<const std::byte> claims;  // with a token: other statements of the backend
 };
 
-/// The layer above implements this class. The Endpoint calls it in receive(), update(), disconnect() and
-/// shut_down(); flush() calls only write_payload(). A handler may call send_message, disconnect and the const
-/// functions of the Endpoint; in on_disconnected also Client::connect; in write_payload() only the const
-/// functions. Spans and texts are valid during the call. For one arrived packet the calls are, in this order:
-/// on_fate, on_message, on_payload.
+/// The layer above implements this class. flush() calls only write_payload(), the others call the rest. A
+/// handler may call send_message, disconnect and the const functions of the Endpoint; in on_disconnected also
+/// Client::connect; in write_payload() only the const functions. Spans and texts are valid during the call.
+/// For one arrived packet the order is on_fate, on_message, on_payload.
 class Handler {
 public:
     virtual ~Handler() = default;
@@ -184,38 +173,35 @@ public:
     /// Called when the connection is open. This is the first call about the peer, except on_admit.
     virtual void on_connected(PeerId) {}
 
-    /// The last call about this peer, exactly once, after the fates of all its payloads. A client that fails
-    /// to connect gets this call without on_connected. The text may come from the other side and contain any
-    /// bytes: check it before you show it.
+    /// The last call about this peer, exactly once. A client that fails to connect gets it without
+    /// on_connected. The text may come from the other side and contain any bytes: check it before you show
+    /// it.
     virtual void on_disconnected(PeerId, DisconnectReason, std::string_view /*text*/) {}
 
-    /// A packet can carry state. Write the state that is best to send now into turn.room and return its size,
-    /// or 0 if there is none. Called again in the same flush(), as long as the rate allows, until the handler
-    /// returns 0. on_fate reports each payload once. The order of calls for different peers is not defined.
+    /// A packet can carry state. Write the state that is best to send now into turn.room and return its size.
+    /// Called again in the same flush(), as long as the rate allows, until the handler returns 0: no state.
     virtual std::size_t write_payload(PeerId, PayloadTurn& /*turn*/) { return 0; }
 
-    /// A payload arrived. Payloads come in order of arrival, each at most once. A payload of several packets
-    /// comes when its last missing packet arrives. Its number is that of its first packet. Return false to
-    /// withhold the ack: the sender then sees the payload as lost.
+    /// A payload arrived, in order of arrival, each at most once; one of several packets with its last
+    /// missing packet and the number of its first. Return false to let the sender see it as lost.
     virtual bool on_payload(PeerId, std::uint64_t /*packet_number*/, std::span<const std::byte>, Time) {
         return true;
     }
 
-    /// Called when a message arrives. It has at most kMaxMessageBytes, or, if reliable, kMaxReliableBytes.
+    /// A message arrived: at most kMaxMessageBytes, or, if reliable, kMaxReliableBytes.
     virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
 
-    /// Called exactly once for each payload written: delivered when all its packets are acknowledged; lost
-    /// when a packet of it is declared lost (README.md, Fates), or at the end of the connection.
+    /// Called exactly once for each payload written: README.md, Fates.
     virtual void on_fate(PeerId, const PacketFate&) {}
 
-    /// Host only: a client asks to be accepted. To refuse, return false and set a text for humans. A connect
-    /// token is used up if the handler refuses the client or the client connects. A client without a token
-    /// can cause several calls in one attempt to connect, with different ids.
+    /// Host only: a client asks to be accepted. To refuse, return false and set a text for humans. A refusal
+    /// uses up the connect token. A client without a token can cause several calls in one attempt to connect,
+    /// with different ids.
     virtual bool on_admit(const Admission&, std::string& /*refusal*/) { return true; }
 
     /// Host only: on_admit returned true, but on_connected will not follow: no seat was free, or the client
-    /// sent no packet within HostConfig::handshake_timeout, or left. After on_admit returned true, either
-    /// this function or on_connected is called once with the same id, unless the host is destroyed first.
+    /// sent no packet within HostConfig::handshake_timeout, or left. Called once, unless the host is
+    /// destroyed.
     virtual void on_never_connected(PeerId) {}
 };
 
@@ -225,7 +211,7 @@ public:
     virtual ~Sink() = default;
     virtual void send(const Address& to, std::span<const std::byte> datagram) = 0;
     /// Returns why the newest datagrams to this address were not sent or not delivered, if the system said
-    /// so. It goes into the text of a failure; strangers can forge some of these errors.
+    /// so. Strangers can forge some of these errors.
     virtual NetError error_to(const Address&) const { return NetError::none; }
 };
 
@@ -242,7 +228,7 @@ constexpr bool is_queued(SendResult result) {
 }
 
 /// The addresses of one server, the preferred one first, as resolve() returns them. A client tries one after
-/// the other: the next one after 0.2 to 0.8 s, or at once if the system says that it cannot reach one.
+/// the other.
 struct Servers {
     Servers(const Address& only) : addresses{only} {}
     Servers(std::vector<Address> all) : addresses(std::move(all)) {}
@@ -265,28 +251,24 @@ public:
     /// Runs the timers: declares packets lost, ends silent connections, and adds to the bytes that the rate
     /// allows. Call it once per tick.
     virtual void update(Time now) = 0;
-    /// Sends messages, repeats and payloads from the handler, as the rate allows. Also sends acks (if two
-    /// packets want one, or one has waited for max_ack_delay), keep-alives, handshake packets and disconnect
-    /// packets.
+    /// Sends messages, repeats and payloads from the handler, as the rate allows; also acks, keep-alives,
+    /// handshake packets and disconnect packets.
     virtual void flush(Time now) = 0;
 
     /// Returns true from on_connected until the end of the connection.
     bool is_connected(PeerId peer) const;
-    /// Queues a copy. Each channel and weight has its own queue. An unreliable message that could not be sent
-    /// within ConnectionOptions::max_message_age is dropped and counted. Reliable messages have at most
-    /// kMaxReliableBytes, others kMaxMessageBytes. too_large also means that the message would not fit in an
-    /// empty queue (ConnectionOptions::message_queue_bytes). not_connected: the peer is not connected.
+    /// Queues a copy, in the queue of its channel and weight. Reliable messages have at most
+    /// kMaxReliableBytes, others kMaxMessageBytes; both must fit into an empty queue
+    /// (ConnectionOptions::message_queue_bytes).
     [[nodiscard]] SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
     /// Replaces the options of a connection. Queued messages stay, even if they exceed a lower
     /// message_queue_bytes. No effect if the peer is not connected.
     void set_options(PeerId peer, const ConnectionOptions& options);
     /// Ends a connection. Before it returns, it sends disconnect packets, reports payloads with an open fate
     /// as lost, and calls on_disconnected. Later flush() calls repeat the disconnect packets. Queued messages
-    /// are discarded. No effect if the peer is not connected.
-    ///     host.disconnect(peer, DisconnectReason::kicked, "bye", now, 2s);  // delivers what is queued first
-    /// With `deliver_for` update() ends the connection: as soon as the queue is empty and each reliable
-    /// message was acknowledged, or after this time. Until then messages and payloads arrive and payloads are
-    /// sent as before, but send_message() returns not_connected. A later call replaces this one.
+    /// are discarded. No effect if the peer is not connected. With `deliver_for` update() ends the
+    /// connection: as soon as each queued message was sent and each reliable one acknowledged, or after this
+    /// time. Until then only send_message() fails: not_connected. A later call replaces this one.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
                             Duration deliver_for = Duration(0));
     /// Valid also in on_disconnected, if the peer was connected. All zero for an unknown peer.
@@ -297,8 +279,7 @@ protected:
     /// Returns the kind of packet, or counts the datagram as dropped and returns nothing.
     std::optional<PacketKind> kind_of(std::span<const std::byte> datagram);
     void count(Drop reason) { stats_.drops[reason] += 1; }
-    /// Returns null for an unknown peer. The connection exists at least from on_connected until its last
-    /// disconnect packet was sent.
+    /// Null for an unknown peer. Lives at least until the last disconnect packet was sent.
     virtual Connection* connection_of(PeerId peer) const = 0;
 
     EndpointStats stats_;

@@ -15,18 +15,6 @@ constexpr Duration kUnheard = std::chrono::milliseconds(500);
 
 }  // namespace
 
-struct Host::Peer {
-    std::uint32_t connection_id;
-    Address home;  // proven address; replaced when the peer has left it
-    Connection connection;
-    // In a flush() with a limit for all peers:
-    bool is_waiting = false;  // the peer may have more to send
-    std::uint32_t turns = 0;  // packets so far
-    double credit = 0;        // bytes; at or below 0 others come first
-
-    PeerId id() const { return connection.session().peer; }
-};
-
 Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
     : config_(config),
       handler_(handler),
@@ -209,8 +197,7 @@ Host::Peer* Host::peer_for(const Address& from, std::span<const std::byte> datag
     const Gate::Pending* const pending = envelope ? gate_.find(id) : nullptr;
     if (pending) return confirm(*pending, *envelope, datagram, now);
     count(envelope ? Drop::unknown_connection : Drop::truncated);
-    if (envelope && envelope->kind == PacketKind::probe)
-        gate_.send_reset(from, id, envelope->reset_salt, now);
+    if (envelope && envelope->kind == PacketKind::probe) gate_.send_reset(from, id, envelope->reset_salt);
     return nullptr;
 }
 
@@ -265,18 +252,6 @@ void Host::close(Peer& peer, DisconnectReason reason, std::string_view text, boo
 /// If the peer's connection is closed, the peer no longer counts against the limits.
 void Host::note_end(Peer& peer) {
     if (!peer.connection.is_open()) gate_.leave(peer.id());
-}
-
-bool Host::is_consistent() const {
-    std::size_t open = 0, closed = 0;
-    for (std::uint32_t index = 0; index < peers_.size(); ++index) {
-        const Peer* const peer = peers_[index].get();
-        if (!peer) continue;
-        (peer->connection.is_open() ? open : closed) += 1;
-        if (peer->id().index() != index || gate_.index_of(peer->connection_id) != index) return false;
-        if (!peer->connection.is_consistent()) return false;
-    }
-    return gate_.is_consistent(open, closed);
 }
 
 }  // namespace shoal::net::all

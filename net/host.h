@@ -1,11 +1,7 @@
 #pragma once
 // The server's endpoint: many peers, found by connection id.
 
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "connection.h"
 #include "crypto/entropy.h"
@@ -37,16 +33,13 @@ struct HostConfig {
     std::uint32_t max_peers = 64;  // 1 to 60,000; other values are moved into this range
     /// 0: no limit. Per IPv4 address or IPv6 /56; four times as many per /48; no limit for loopback. While
     /// less than half of max_peers is free, the limits shrink in proportion to it, down to 1, unless they are
-    /// at least max_peers. Homes, schools and mobile networks share addresses.
+    /// at least max_peers.
     std::uint32_t max_peers_per_ip = 8;
     std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU
-    /// >= 1; of one IPv4 address or IPv6 /56; four times as many per /48. It gets more when its attempts
-    /// begin, and what all others leave of max_handshakes_per_s.
+    /// >= 1; of one IPv4 address or IPv6 /56; four times as many per /48. See WIRE.md.
     std::uint32_t max_handshakes_per_s_per_ip = 40;
-    std::uint32_t max_resets_per_s = 2000;  // on average; sent to clients of a former run
     /// 0: no limit. Bytes that flush() sends to all peers together, without IP and UDP headers; acks and
-    /// pings may exceed it. A peer that wants less than an equal part gets it; the others share the rest
-    /// equally.
+    /// pings may exceed it. Peers that want more than an equal part share what the others leave.
     std::uint64_t max_bytes_per_second = 0;
     Duration handshake_timeout = std::chrono::seconds(10);  // longest time from acceptance to first packet
     ConnectionConfig connection{};
@@ -71,19 +64,25 @@ public:
     /// Disconnects all peers, see disconnect(), and refuses new ones. Call update() and flush() until
     /// is_idle(), about 0.2 s after the end of the last connection, so that disconnect packets are repeated.
     void shut_down(std::string_view text, Time now, Duration deliver_for = Duration(0));
-    /// The number of connected peers. The call takes time in proportion to the highest peer index used so
-    /// far.
+    /// The number of connected peers; takes time in proportion to the highest peer index used so far.
     std::uint32_t peer_count() const;
     /// Returns true if nothing is left to send: there is no peer, every disconnect packet was sent, and no
-    /// handshake is pending. After shut_down() pending handshakes do not count. Takes as long as
-    /// peer_count().
+    /// handshake is pending, unless after shut_down(). Takes as long as peer_count().
     bool is_idle() const;
 
-    /// For tests: peers, their connections and the places of the gate agree with each other.
-    bool is_consistent() const;
-
 private:
-    struct Peer;
+    friend struct Consistency;  // tests/net/support/consistency.h
+    struct Peer {
+        std::uint32_t connection_id;
+        Address home;  // proven address; replaced when the peer has left it
+        Connection connection;
+        // In a flush() with a limit for all peers:
+        bool is_waiting = false;  // the peer may have more to send
+        std::uint32_t turns = 0;  // packets so far
+        double credit = 0;        // bytes; at or below 0 others come first
+
+        PeerId id() const { return connection.session().peer; }
+    };
 
     Connection* connection_of(PeerId peer) const override;
     void receive_packet(const Address& from, std::span<const std::byte> datagram, Time now);

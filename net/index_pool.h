@@ -44,15 +44,8 @@ public:
     /// Every index is below this number.
     std::uint32_t size() const { return static_cast<std::uint32_t>(items_.size()); }
 
-    /// For tests: each item is either in use or in the list of free items.
-    bool is_consistent() const {
-        std::uint32_t free = 0;
-        for (std::uint32_t i = free_; i != kNoIndex; i = items_[i].next)
-            if (i >= size() || ++free > size()) return false;
-        return used_ + free == size();
-    }
-
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     std::vector<T> items_;
     std::uint32_t free_ = kNoIndex;
     std::uint32_t used_ = 0;

@@ -1,13 +1,6 @@
 #pragma once
 // Reads and writes the packets of a connection. WIRE.md has the formats.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
-
 #include "bytes.h"
 #include "endpoint.h"
 
@@ -46,8 +39,7 @@ constexpr std::size_t kMaxFragmentHeadBytes = 3;
 constexpr std::size_t kMaxHeaderBytes = 1 + kConnectionIdBytes + 4 + 1 + 11;
 static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
 
-/// The lower four flags of a data packet. Each of the upper four says whether a group of 16 ack bits is
-/// present.
+/// The lower four flags of a data packet.
 constexpr unsigned kHasAcks = 1, kIsPing = 2, kHasMessages = 4, kHasPayload = 8;
 // Both flags together: the payload is a fragment, and the packet is no ping.
 constexpr unsigned kHasFragment = kIsPing | kHasPayload;
@@ -81,8 +73,7 @@ struct Run {
     bool is_last = false;       // the last run of its packet
     bool fills_packet = false;  // is_last and no payload follows: no size is written
     std::uint8_t count = 1;
-    std::uint8_t id_bytes = 0;   // reliable: 1 or 2; 0: first_id follows the last id before it in the packet
-                                 // (of a parity: see WIRE.md)
+    std::uint8_t id_bytes = 0;   // reliable: 1 or 2; 0: omitted, see WIRE.md
     std::uint16_t distance = 0;  // reliable, of each message: see Frame
     std::uint16_t size = 0;      // bytes of each message
     std::uint64_t first_id = 0;
@@ -134,13 +125,11 @@ struct Packet {
     }
 };
 
-/// Returns the packet kind in the first byte of a datagram, or nothing if no packet of this version begins
-/// with this byte.
+/// Returns nothing if no packet of this version begins with this byte.
 std::optional<PacketKind> read_kind(std::byte first);
 
-/// Returns how many low bytes of a packet number the packet must contain, 1 to 4, so that the receiver can
-/// expand them. `acked`: the highest number that the receiver is known to have; below `number`. Also used for
-/// ids of reliable messages.
+/// Returns how many low bytes of a packet number, or message id, the packet must contain, 1 to 4, so that the
+/// receiver can expand them. `acked`: the highest number that the receiver is known to have; below `number`.
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked);
 /// Returns the number closest to `expected` whose low `bytes` bytes are `truncated`. Source: RFC 9000,
 /// appendix A.3.
@@ -152,7 +141,6 @@ std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool 
 
 /// Writes the acks, if present, and returns the flags that they need.
 unsigned write_acks(ByteWriter& out, const Acks& acks);
-/// Writes the head that precedes the bytes of a fragment.
 void write_fragment_head(ByteWriter& out, const Fragment& fragment);
 /// Returns the number of bytes that write_run() writes.
 std::size_t run_bytes(const Run& run);
@@ -160,9 +148,8 @@ std::size_t run_bytes(const Run& run);
 /// each sequenced message.
 void write_run(ByteWriter& out, const Run& run);
 
-/// Reads the body, which follows the envelope. `datagram` is the decrypted packet without the tag. Returns
-/// false, with `packet` partly filled, if the body is malformed. Each id of a reliable message is expanded to
-/// the nearest id to `expected_id`.
+/// Reads the body of a decrypted packet without its tag. Returns false, with `packet` partly filled, if it is
+/// malformed. Each id of a reliable message is expanded to the nearest id to `expected_id`.
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);
 

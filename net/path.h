@@ -1,59 +1,72 @@
 #pragma once
-// The addresses of the other side of a connection. When a router assigns another port to a client, or a phone
-// changes networks, packets of the same connection come from another address.
+// The addresses of the other side of a connection, which may change. WIRE.md, Addresses, has the rules.
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <utility>
+#include <algorithm>
 
 #include "endpoint.h"
-#include "lottery.h"
 
 namespace shoal::net::all {
 
-/// The proven addresses of one peer: the one in use and at most one other. Packets are sent to an address
-/// only after it was proven: an unpredictable number was sent to this address only (a challenge), and came
-/// back from it in an authentic packet. So an attacker cannot redirect packets with a forged source address,
-/// nor with a copied packet that arrives before the original.
-///
-/// An attacker who relays challenges can prove an address of its own. So while packets come from both
-/// addresses, every packet is sent to both, except from the proof until the peer's next packet arrives. Both
-/// must be proven again and again (kProofAge): nobody gets copies sent to an address that he only forges.
-///
-/// While there are two proven addresses and acks arrive, no third one is accepted. When an ack is overdue,
-/// the peer may have left both, and a new address replaces the one that was silent longer. Source: RFC 9000,
-/// sections 8.2 and 9.
+/// Limits how often something is done for strangers: each request is granted at random. So an address that
+/// asks often does not exclude the others, and no address has to be remembered.
+class Lottery {
+public:
+    static constexpr Duration kSlice = std::chrono::milliseconds(100);
+    static constexpr int kSavedSlices = 3;
+
+    /// Returns whether this draw wins. In each kSlice, `most` win on average; after slices with fewer draws,
+    /// up to kSavedSlices times as many in one slice. If draws become more frequent, more may win in one
+    /// slice. `random`: an unpredictable number.
+    bool draw(double most, std::uint64_t random, Time now) {
+        if (now - slice_ >= kSlice) {
+            const double left = (std::max)(allowed_ - draws_, 0.0),
+                         earned = most * double((now - slice_) / kSlice);
+            allowed_ = (std::min)(left + earned, most * kSavedSlices);
+            draws_before_ = std::exchange(draws_, 0);
+            slice_ = now;
+        }
+        draws_ += 1;
+        return double(random >> 11) * 0x1p-53 < allowed_ / (std::max)(draws_, draws_before_);
+    }
+
+private:
+    std::uint32_t draws_ = 0, draws_before_ = 0;  // in this slice, and in the previous one
+    double allowed_ = 0;                          // how many win in this slice, on average
+    Time slice_{0};                               // when this slice began
+};
+
+/// The proven addresses of one peer: the one in use and at most one other. An unpredictable number (a
+/// challenge) was sent to this address only, and came back from it in an authentic packet: so no forged
+/// source address and no copied packet redirects packets. An attacker who relays challenges can prove an
+/// address of its own; so while packets come from both, every packet is sent to both, and each must be proven
+/// again and again. Source: RFC 9000, sections 8.2 and 9.
 class Path {
 public:
     /// The other address is in use if packets came from it within this time; else it is forgotten.
     static constexpr Duration kInUse = std::chrono::seconds(2);
-    /// If an address is silent for this time while packets come from another address, the other side is
-    /// believed to have left it. If nothing came since that address was proven, the silent one is forgotten.
+    /// If an address is silent for this time while packets come from another one, the other side has left it.
     static constexpr Duration kLeft = std::chrono::milliseconds(200);
     /// While there are two addresses: a packet from one whose proof is older than kProofAge causes a
     /// challenge, and the one whose proof is the older is forgotten when that is older than kProofLife.
     static constexpr Duration kProofAge = std::chrono::seconds(1), kProofLife = std::chrono::seconds(3);
     /// Challenges per Lottery::kSlice to all unproven addresses together, on average.
     static constexpr double kMaxChallenges = 3;
-    /// As kMaxChallenges, while an ack is overdue: the client may be at one of the unproven addresses. After
-    /// a pause this makes 60, fewer than the 64 packets by which the client's challenge may be overtaken.
+    /// The same while an ack is overdue. After a pause this makes 60, fewer than the 64 packets by which the
+    /// client's challenge may be overtaken.
     static constexpr double kMaxChallengesOverdue = 20;
     /// Largest size of a challenge: kind, packet number, unpredictable number, tag.
     static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;
 
     Path(const Address& proven, Time now) : main_{proven, now, now}, changed_(now) {}
 
-    /// The proven address from which the packet with the highest number came, or an address proven after
-    /// that.
+    /// The one from which the packet with the highest number came, or one proven after that.
     const Address& address() const { return main_.address; }
     bool is_proven(const Address& address) const {
         return main_.address == address || (other_ && other_->address == address);
     }
     /// Returns whether this is the only proven address: it needs no challenge.
     bool is_alone(const Address& address) const { return main_.address == address && !other_; }
-    /// Calls `use` with address(), and with the other address if packets came from it within kInUse and since
-    /// there are two. Returns the number of calls.
+    /// Calls `use` with address(), and with the other address if it is in use. Returns the number of calls.
     template <class Use>
     std::size_t each_in_use(Time now, Use use) const {
         use(main_.address);
@@ -66,8 +79,7 @@ public:
         return !other_ || other_->address != former || now - other_->heard >= kLeft;
     }
 
-    /// Call it when an authentic packet, or a copy of one, came from any address. `is_newest`: the packet has
-    /// the highest number so far.
+    /// Call it for each authentic packet and copy of one. `is_newest`: it has the highest number so far.
     void heard(const Address& from, bool is_newest, Time now) {
         if (Place* const place = find(from)) place->heard = now;
         if (!other_) return;
@@ -80,8 +92,8 @@ public:
         if (!is_silent && is_main_older) main_ = *other_;
         other_.reset();
     }
-    /// Call it when an authentic packet, or a copy of one, of `bytes` bytes came from `from`. Returns whether
-    /// to send a challenge there: never more bytes than came from it. `random`: an unpredictable number.
+    /// Call it after heard(), with the packet's size. Returns whether to send a challenge to `from`: never
+    /// more bytes than came from there. `random`: an unpredictable number.
     bool wants_challenge(const Address& from, std::size_t bytes, bool is_ack_overdue, std::uint64_t random,
                          Time now) {
         if (Place* const place = find(from)) {
@@ -100,8 +112,8 @@ public:
         received_ = 0;
         return true;
     }
-    /// Call it when the number that was sent to an address came back from it: the address is proven. Returns
-    /// whether it is a new one. Without effect if there are two others and no ack is overdue.
+    /// Call it when the number that was sent to an address came back from it. Returns whether this is a new
+    /// proven address. Without effect if there are two others and no ack is overdue.
     bool prove(const Address& from, bool is_ack_overdue, Time now) {
         if (Place* const place = find(from)) {
             place->proven = now;

@@ -2,9 +2,6 @@
 // Shares the bytes of a connection's packets among urgent messages, payload and normal messages, by deficit
 // round robin. Source: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", 1996.
 
-#include <cstddef>
-#include <cstdint>
-
 #include "endpoint.h"
 #include "message/send_queue.h"
 
@@ -18,9 +15,8 @@ struct Shares {
     std::uint8_t normal = 1;   // share of normal messages
 };
 
-/// Shares the room of one packet after the other among three kinds. For each byte sent, its kind pays one
-/// byte of credit, which is divided among all kinds that wait. Only a kind that waits beside others pays or
-/// has credit.
+/// For each byte sent, its kind pays one byte of credit, which is divided among all kinds that wait. Only a
+/// kind that waits beside others pays or has credit.
 class Scheduler {
 public:
     explicit Scheduler(const Shares& shares) : shares_(shares) {}

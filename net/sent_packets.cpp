@@ -231,18 +231,4 @@ std::uint64_t SentPackets::expand_ack(std::uint16_t truncated) const {
     return last - static_cast<std::uint16_t>(last - truncated);
 }
 
-bool SentPackets::is_consistent() const {
-    std::uint32_t open = 0;
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-        const Slot& slot = slots_[i];
-        if (slot.number != 0 && (index(slot.number) != i || slot.number < first_ || slot.number >= next_))
-            return false;
-        // acknowledge() gives each acked packet its fate before it returns.
-        if (slot.state == State::acked) return false;
-        if (slot.state == State::open && (slot.number == 0 || slot.number < oldest_open_)) return false;
-        open += slot.state == State::open;
-    }
-    return open == open_ && slots_.size() <= capacity_ && oldest_open_ <= next_ && newest_acked_ < next_;
-}
-
 }  // namespace shoal::net::all

@@ -2,10 +2,6 @@
 // Packets in flight, their fates, and estimates of round-trip time and loss. Source of the estimators: RFC
 // 6298 (round-trip time) and RFC 9002 (loss).
 
-#include <array>
-#include <cstdint>
-#include <vector>
-
 #include "endpoint.h"
 #include "fifo.h"
 #include "packet.h"
@@ -22,8 +18,7 @@ public:
         std::uint16_t distance = 0;           // if is_fragment: Fragment::distance
         std::uint8_t index = 0;               // if is_fragment: Fragment::index
         std::uint8_t has_payload : 1 = 0;     // then the fate of the payload is reported to the handler
-        std::uint8_t is_fragment : 1 = 0;     // the payload is a fragment; all fragments of a large
-                                              // payload together have one fate
+        std::uint8_t is_fragment : 1 = 0;     // the payload is a fragment of a large one
     };
     /// The fate of one packet, or an ack that arrived after the fate `lost`.
     struct News {
@@ -32,12 +27,10 @@ public:
         Content content;
         std::uint16_t bytes = 0;
         bool is_late = false;   // an ack of a packet that was reported as lost
-        bool measures = false;  // fate.rtt is a round-trip sample, because this packet is the newest that
-                                // the ack names
+        bool measures = false;  // fate.rtt is a round-trip sample: the newest packet that the ack names
     };
 
-    /// `first`: the first packet number. `capacity`: the most packets in flight, a power of two. Memory grows
-    /// with use, up to `capacity` slots.
+    /// `first`: the first packet number. `capacity`: the most packets in flight, a power of two.
     SentPackets(std::uint64_t first, std::uint32_t capacity);
 
     std::uint64_t next_number() const { return next_; }
@@ -50,8 +43,7 @@ public:
     void sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats);
     /// Takes the next number for a packet that wants no ack.
     void sent_untracked() { next_ += 1; }
-    /// Skips the next number. An ack that names it proves that the other side acknowledges packets that it
-    /// never received.
+    /// Skips the next number: the other side cannot have received it.
     void skip();
 
     /// Returns whether the acks name only packets that were sent. Of skipped numbers it checks the last two.
@@ -71,20 +63,16 @@ public:
     /// Call it when the path has changed: forgets the round-trip time.
     void restart(ConnectionStats& stats);
 
-    /// Time until an ack is overdue, from the smoothed round trip and its deviation; at most 3 s; 500 ms at
-    /// first.
+    /// Time until an ack is overdue; 500 ms at first, at most 3 s.
     Duration answer_timeout(const ConnectionStats& stats) const;
-    /// answer_timeout(), doubled for each timeout since the last ack (at most five times, RFC 6298,
-    /// section 5.5), and at most 3 s. A packet without an ack is declared lost after twice this time.
+    /// answer_timeout(), doubled for each timeout since the last ack: README.md, Fates.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     std::uint32_t open_packets() const { return open_; }
     /// When the newest tracked packet was sent.
     Time newest_sent() const { return newest_sent_; }
 
-    /// For tests: returns whether each packet is in the slot of its number, and open_packets() is right.
-    bool is_consistent() const;
-
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     enum class State : std::uint8_t {
         open,
         overtaken,  // lost: later packets were delivered
@@ -126,8 +114,7 @@ private:
     Time newest_sent_{0};
     std::uint8_t timeouts_in_a_row_ = 0;  // since the last ack
     Time timed_out_at_{0};                // time of the latest counted timeout
-    // For 10 s after reordered_at_, update() declares an overtaken packet lost no sooner than a round trip
-    // plus this time after it was sent. Upper limit: two retransmission timeouts.
+    // For 10 s after reordered_at_, an overtaken packet is lost no sooner than a round trip plus this time.
     Duration reorder_wait_{0};
     Time reordered_at_{0};  // when the latest ack came for a packet that was declared lost as overtaken
 };

@@ -58,17 +58,11 @@ struct ConnectionStats {
     std::chrono::microseconds latest_rtt{0};  // newest sample
     double loss = 0;  // lost part of the packets, 0..1; average over about the last 64, at first over all
 
-    double rate = 0;  // bytes per second that may be sent
-    /// Estimated delay in the queue of the path: the smallest round trip of the last round, minus the round
-    /// trip without a queue. The round trip without a queue is the smallest of the last 10 to 20 s, or a
-    /// longer one that the connection accepted as normal. A round is a measuring interval of 100 ms or more
-    /// (RATE.md).
-    std::chrono::microseconds queue_delay{0};
+    double rate = 0;                           // bytes per second that may be sent
+    std::chrono::microseconds queue_delay{0};  // estimated delay in the queue of the path (RATE.md)
     RateLimit rate_limit = RateLimit::application;
 
-    /// At the last update(): time since the last authentic packet. While all is well a packet comes at least
-    /// every ConnectionOptions::keep_alive of the other side (1 s), plus its tick.
-    std::chrono::microseconds silence{0};
+    std::chrono::microseconds silence{0};  // at the last update(): time since the last authentic packet
 
     std::uint64_t packets_sent = 0, bytes_sent = 0;
     std::uint64_t packets_received = 0, bytes_received = 0;  // authentic packets, neither duplicate nor stale

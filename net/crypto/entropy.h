@@ -12,9 +12,8 @@ namespace shoal::net::all {
 /// 32 unpredictable bytes, different for each run of the process.
 using Seed = std::array<std::byte, 32>;
 
-/// A seed for one use. Copies of this object share the seed until one of them is written, and take() wipes it
-/// in all copies that share it. So of two endpoints made from copies of one config, only the first gets the
-/// seed, and they never have the same keys.
+/// A seed for one use. Copies share the seed until one of them is written; take() wipes it in all copies that
+/// share it. So two endpoints made from copies of one config never have the same keys.
 class OneTimeSeed {
 public:
     OneTimeSeed() = default;
@@ -27,11 +26,9 @@ public:
 
     /// Returns whether all bytes are zero: the seed was never filled, or was taken.
     bool is_missing() const { return !key_ || equal_in_constant_time(key_->bytes(), Seed{}); }
-    /// Returns a secret number that depends on the seed; 0 if the seed is missing. Nobody can compute the
-    /// seed, or what take() is used for, from this number.
+    /// Return a secret number, 0 without a seed, and a secret key that depend on the seed. From these nobody
+    /// can compute the seed, or what take() is used for.
     std::uint64_t number() const;
-    /// Returns a secret key that depends on the seed. Nobody can compute the seed, or what take() is used
-    /// for, from this key.
     SecretKey secret() const;
     /// Returns the seed and wipes it in all copies; is_missing() is true afterwards.
     SecretKey take() const;
@@ -40,9 +37,8 @@ private:
     std::shared_ptr<SecretKey> key_;
 };
 
-/// Makes numbers and keys from a seed; the same seed gives the same sequence. From some of the numbers, or
-/// from the state of this object, nobody can compute earlier numbers: each call derives its result and the
-/// next state from the present state, by keyed BLAKE2s.
+/// Makes numbers and keys from a seed; the same seed gives the same sequence. Each call derives its result
+/// and the next state from the present state, by keyed BLAKE2s: nobody can compute earlier numbers.
 class Entropy {
 public:
     explicit Entropy(const SecretKey& seed) : state_(seed) {}

@@ -1,12 +1,8 @@
 #pragma once
 // The key exchange Noise_NK_25519_ChaChaPoly_BLAKE2s: the initiator knows the responder's public key in
-// advance, and proves no identity of its own. Source: the Noise protocol framework, revision 34. In its
-// notation:
-//
-//   <- s   ...   -> e, es   <- e, ee
-//
-// Both messages have the same form: an ephemeral public key of 32 bytes, a payload, a tag. They are sealed
-// and opened in place; the caller leaves room for key and tag.
+// advance, and proves no identity of its own. Source: the Noise protocol framework, revision 34; in its
+// notation <- s ... -> e, es <- e, ee. Both messages are an ephemeral public key of 32 bytes, a payload and a
+// tag, sealed and opened in place; the caller leaves room for key and tag.
 
 #include "primitives.h"
 
@@ -26,8 +22,8 @@ struct NoiseKeys {
     SecretKey to_initiator;
 };
 
-/// One side of an exchange. The initiator writes message 1 and reads message 2, both with its ephemeral key.
-/// The responder reads message 1 with its private key and writes message 2 with an ephemeral key.
+/// One side of an exchange. The initiator writes message 1 and reads message 2; the responder reads and
+/// writes.
 class NoiseExchange {
 public:
     /// `prologue`: at most 1,200 bytes that both sides know and must agree on; not sent.

@@ -1,8 +1,6 @@
 #pragma once
 // Authenticates the packets of one connection and, unless it is insecure, encrypts them.
 
-#include <optional>
-
 #include "../endpoint.h"
 #include "../packet.h"
 #include "primitives.h"
@@ -16,15 +14,12 @@ struct KeyLife {
     Duration time = std::chrono::minutes(10);
 };
 
-/// Both directions of one connection. Sealed: ChaCha20-Poly1305; each direction has its own key and updates
-/// it independently; bit 2 of a packet's first byte, the key phase, says which of two consecutive keys sealed
-/// the packet. Insecure: SipHash over unencrypted packets; keys are never updated. A packet is a header,
+/// Both directions of one connection. WIRE.md, Sealing, has the rules of the keys. A packet is a header,
 /// which is not encrypted, a body, and room for the tag. Never seal two packets with the same number: the
 /// packet number is the nonce.
 class PacketCipher {
 public:
-    /// After this many packets with a bad tag under one key, no packet opens any more. Source: RFC 9001,
-    /// section 6.6.
+    /// Packets with a bad tag under one key until no packet opens any more (RFC 9001, section 6.6).
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 
     /// `first_number`: number of the first packet that will be sent.
@@ -40,9 +35,8 @@ public:
     void seal(std::uint64_t number, std::span<std::byte> packet, std::size_t header_bytes) const;
 
     /// Checks the tag and decrypts the body in place; an insecure cipher only checks the tag. Returns false,
-    /// leaving the packet unchanged, if any part of it is forged. If an authentic packet is sealed with the
-    /// next key, that key becomes the present key; the former key stays until now + `linger`, for late
-    /// packets.
+    /// leaving the packet unchanged, if any part of it is forged. If a packet is sealed with the next key,
+    /// that becomes the present key; the former key stays until now + `linger`, for late packets.
     [[nodiscard]] bool open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                             std::size_t header_bytes, Time now, Duration linger);
 

@@ -2,15 +2,6 @@
 // The client's half of the handshake: it requests a cookie, tries each cookie that comes, and waits for the
 // answer. Forged cookies, answers and refusals cost time and bytes, but do not end the attempt.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "../crypto/entropy.h"
 #include "../endpoint.h"
 #include "../packet.h"

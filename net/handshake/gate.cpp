@@ -309,9 +309,8 @@ void Gate::remember(const Attempt& attempt, const Verdict& verdict, const Handsh
     if (place.token != 0) attempts_[place.token] = index;
 }
 
-void Gate::send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt, Time now) {
+void Gate::send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt) {
     if (!is_open_ || !reset_key_.is_salt(connection_id, salt)) return;
-    if (!resets_.draw(config_.max_resets_per_s / 10.0, entropy_.next(), now)) return;
     stats_.resets_sent += 1;
     std::array<std::byte, kMaxDatagramBytes> buffer;
     sink_.send(to, write(Reset{connection_id, reset_key_.token(connection_id, salt)}, buffer));
@@ -402,42 +401,6 @@ void Gate::reply(const Address& to, const HandshakePacket& packet) {
 std::uint64_t Gate::hash_of(const Address& address) const {
     return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family)},
                    std::as_bytes(std::span(address.ip)));
-}
-
-bool Gate::is_consistent(std::size_t open, std::size_t closed) const {
-    std::size_t free = 0, pending = 0, peers = 0, leaving = 0, attempts = 0;
-    NetworkCounts peer_counts;
-    const auto leads_to = [this](std::uint64_t name, std::uint32_t index) {
-        const auto found = attempts_.find(name);
-        return found != attempts_.end() && found->second == index;
-    };
-    for (std::uint32_t index = 0; index < places_.size(); ++index) {
-        const Place& place = places_[index];
-        free += place.state == State::free;
-        pending += place.state == State::pending;
-        peers += place.state == State::peer;
-        leaving += place.state == State::leaving;
-        if (place.peer.index() != index) return false;
-        if (place.state == State::peer) peer_counts.add(place.networks);
-        if (place.state == State::free) continue;
-        if (!leads_to(place.attempt, index) || (place.token != 0 && !leads_to(place.token, index)))
-            return false;
-        attempts += place.token != 0 ? 2 : 1;
-    }
-    std::vector<bool> is_free(places_.size());
-    for (std::size_t i = 0; i < free_.size(); ++i) {
-        if (places_[free_[i]].state != State::free || is_free[free_[i]]) return false;
-        is_free[free_[i]] = true;
-    }
-    Time since{0};
-    for (const Pending& each : pending_) {
-        const Place& place = places_[each.session.peer.index()];
-        if (place.state != State::pending || &*place.pending != &each || each.since < since) return false;
-        since = each.since;
-    }
-    return places_.size() <= max_places_ && pending_.size() <= max_pending_ && peers_ <= max_peers_ &&
-           free == free_.size() && pending == pending_.size() && peers == peers_ &&
-           attempts == attempts_.size() && peer_counts == peer_counts_ && open == peers && closed == leaving;
 }
 
 }  // namespace shoal::net::all

@@ -1,32 +1,15 @@
 #pragma once
 // The server's half of the handshake. An accepted client gets a place in a table: pending until a packet
 // proves that the client has the keys, then a peer's, then leaving until the last disconnect packet was sent.
-//
-// A connect packet is checked in this order:
-//  1. Is the cookie valid?
-//  2. Was the same connect accepted before? If so, it only gets the same answer again, while pending.
-//  3. Do the limits of attempts allow it?
-//  4. Is the tag of its message valid? Until here, a connect packet from a stranger changes only counters.
-//  5. Is the token valid (tag, game, server, time)?
-//  6. Does a pending client have the same token? If so, that client's answer is sent again.
-//  7. If the schema matches: is the token unused?
-//  8. Does the application accept the client?
-//  9. Is there a seat, or does a silent peer leave one to this client? See former_of().
+// WIRE.md has the order in which a connect packet is checked; until its tag is valid it changes only
+// counters.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <list>
-#include <optional>
-#include <span>
-#include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "../connection.h"
 #include "../crypto/entropy.h"
 #include "../fifo.h"
-#include "../lottery.h"
 #include "handshake.h"
 #include "networks.h"
 #include "token.h"
@@ -49,19 +32,17 @@ public:
         std::array<std::byte, kAcceptanceBytes + kNoiseOverheadBytes> message{};  // bytes of answer.message
     };
 
-    /// The references must outlive the gate. If `is_open` is false (no seed or key), the gate accepts nobody.
+    /// The references must outlive the gate. `is_open`: false without seed or key; then it accepts nobody.
     Gate(const HostConfig& config, bool is_open, Handler& handler, Sink& sink, Entropy& entropy,
          EndpointStats& stats);
 
     /// Takes a request or connect packet.
     void receive(PacketKind kind, const Address& from, std::span<const std::byte> datagram, Time now);
-    /// Answers a probe of an unknown connection by a reset, if the salt is one of this server's. If there are
-    /// more such probes than HostConfig::max_resets_per_s, chance decides which of them.
-    void send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt, Time now);
+    /// Answers a probe of an unknown connection by a reset, if the salt is one of this server's.
+    void send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt);
     /// Releases the places of expired handshakes. Afterwards no peer is silent.
     void update(Time now);
-    /// Until the next update(), this peer is silent: it may be the former connection of a client that comes
-    /// back.
+    /// Until the next update(), this peer is silent: it may be the former connection of another client.
     void note_silent(PeerId peer) { silent_.push_back(peer.index()); }
     /// Refuses everyone from now on.
     void shut_down() { is_shut_down_ = true; }
@@ -73,24 +54,20 @@ public:
     bool has_pending() const { return !pending_.empty(); }
 
     /// Returns the silent peer that a pending client replaces, or nothing. It has the same proven address;
-    /// or, if the client has no seat otherwise, the client id of the same token holder, or an address of the
-    /// same machine.
+    /// or, if the client has no seat otherwise, the same client id in its token, or an address of the same
+    /// machine.
     PeerId former_of(PeerId pending) const;
     /// Makes a pending client a peer. If there is no seat, marks its place as leaving and returns why.
     std::optional<std::string_view> confirm(PeerId peer);
-    /// Marks the place of a peer as leaving: the peer no longer counts against the limits. A second call has
-    /// no effect.
+    /// The peer no longer counts against the limits. A second call has no effect.
     void leave(PeerId peer);
     /// Notes the peer's new proven address. The peer counts for its networks, if they have room.
     void set_home(PeerId peer, const Address& address);
     /// Frees the place of a pending or leaving client.
     void release(PeerId peer);
 
-    /// For tests: each place is in the lists and counts that its state requires. `open`, `closed`: how many
-    /// connections of the host are open, and how many are closed but not yet released.
-    bool is_consistent(std::size_t open, std::size_t closed) const;
-
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     enum class State : std::uint8_t { free, pending, peer, leaving };
     struct Place {
         State state = State::free;
@@ -138,7 +115,6 @@ private:
     std::optional<TokenHistory> history_;
     TokenContents token_;  // contents of the token that is checked now; a member, to reuse its buffer
     AttemptLimit attempt_limit_;
-    Lottery resets_;
 
     std::uint32_t max_peers_, max_pending_, max_places_, index_end_;
     std::vector<Place> places_;   // by PeerId::index(); grows up to max_places_

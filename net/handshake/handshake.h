@@ -3,21 +3,11 @@
 // formats. Sources: Noise NK, see crypto/noise.h; RFC 9000, section 10.3, for the reset.
 //
 //   client                          server
-//   request (1,200 B)       ->                      nothing is remembered
+//   request                 ->                      nothing is remembered
 //                           <-      cookie          proves the client's address when it comes back
-//   connect (1,200 B)       ->                      cookie valid: client hello opened, application asked
+//   connect                 ->                      cookie valid: client hello opened, application asked
 //                           <-      answer          the verdict: accepted, or why not
 //   first data packet       ->                      confirmed: on_connected
-//
-// Instead of a cookie or an answer the server may send an unencrypted refusal. It is only a hint: anyone who
-// sees the request can forge it.
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
 
 #include "../crypto/noise.h"
 #include "../crypto/siphash.h"
@@ -53,11 +43,9 @@ struct HandshakePacket {
     // In a refuse packet: refused_protocol, refused_key or refused_security.
     DisconnectReason reason = DisconnectReason::refused_protocol;
 };
-/// A server's answer to a probe of an unknown connection; most likely the server was restarted. The token
-/// depends on the connection id and on a salt, and only the owner of the server's private key can compute it.
-/// The client received salt and token, encrypted, when it connected. It sends the salt, unencrypted, only in
-/// a probe: when an ack is overdue. So nobody can ask for the token before, and then no server that has the
-/// connection tells it.
+/// A server's answer to a probe of an unknown connection. Only the owner of the server's private key can
+/// compute the token, from connection id and salt. The client got salt and token, encrypted, when it
+/// connected, and sends the salt only when an ack is overdue: before, nobody can ask for the token.
 struct Reset {
     std::uint32_t connection_id = 0;
     std::uint64_t token = 0;
@@ -68,9 +56,8 @@ using DatagramBuffer = std::span<std::byte, kMaxDatagramBytes>;
 /// Writes a datagram and returns the part of `buffer` that was written.
 std::span<const std::byte> write(const HandshakePacket& packet, DatagramBuffer buffer);
 std::span<const std::byte> write(const Reset& packet, DatagramBuffer buffer);
-/// Set `packet.kind` to the expected kind before the call. Fills `packet` and returns nothing, or returns why
-/// the datagram must be dropped. In a request or connect of another wire version only version and nonce have
-/// a meaning.
+/// Set `packet.kind` to the expected kind before the call. Fills `packet`, or returns why the datagram must
+/// be dropped. In a request or connect of another wire version only version and nonce have a meaning.
 std::optional<Drop> read(std::span<const std::byte> datagram, HandshakePacket& packet);
 std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet);
 
@@ -101,14 +88,12 @@ std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes>
 [[nodiscard]] bool read(std::span<const std::byte> bytes, ClientHello& hello);
 [[nodiscard]] bool read(std::span<const std::byte> bytes, Verdict& verdict);
 
-/// Returns the unencrypted facts of a handshake that both sides must agree on; the keys depend on them. The
-/// cookie is valid only from the client's address and for at most 16 s, and so is a message made with it.
+/// Returns the unencrypted facts of a handshake that both sides must agree on; the keys depend on them.
 std::array<std::byte, 26> handshake_prologue(std::uint64_t protocol_id, Security security,
                                              std::uint64_t client_nonce, std::uint64_t cookie);
 
-/// Makes numbers that prove an address when they come back from it: cookies, and challenges, each with a key
-/// of their own. Time is divided into slices: a number is valid in the slice in which it was made and in the
-/// next one.
+/// Makes numbers that prove an address when they come back from it: cookies or challenges. Time is divided
+/// into slices: a number is valid in the slice in which it was made and in the next one.
 struct AddressProof {
     SipKey key;  // secret
     Duration slice;
@@ -119,16 +104,15 @@ struct AddressProof {
 };
 
 /// Makes the salts and tokens of resets; the same after a restart with the same private key and server id.
-/// Servers that share a private key need different ids: otherwise one server could make valid reset tokens
-/// for connections of another.
+/// Servers that share a private key need different ids: else one could end connections of another.
 class ResetKey {
 public:
     ResetKey(const SecretKey& private_key, const PublicKey& public_key, std::uint64_t protocol_id,
              std::uint64_t server_id);
     /// Returns an unpredictable salt of a new connection. `random`: an unpredictable number.
     std::uint64_t make_salt(std::uint32_t connection_id, std::uint64_t random) const;
-    /// Returns whether make_salt() made the salt. Of 65,536 other numbers one passes, so that strangers
-    /// cannot use up the resets.
+    /// Returns whether make_salt() made the salt. Of 65,536 other numbers one passes, so strangers who saw
+    /// no salt get no resets.
     bool is_salt(std::uint32_t connection_id, std::uint64_t salt) const {
         return make_salt(connection_id, salt) == salt;
     }

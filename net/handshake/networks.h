@@ -2,10 +2,6 @@
 // Limits the peers and the handshakes of each machine and network. An IPv4 address is one machine. An
 // IPv6 /64 is one machine, and its owner often has the /56 or /48 around it.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <unordered_map>
 
 #include "../crypto/siphash.h"
@@ -50,16 +46,13 @@ private:
 
 /// Limits handshake attempts, in fixed memory. Each machine and network has two counters, shared with others;
 /// the lower one counts (Cormode and Muthukrishnan, "An Improved Data Stream Summary", 2005). Beyond the
-/// limit chance decides, by the attempts in this slice and the previous one, so frequent senders keep nobody
-/// out.
+/// limit chance decides, so frequent senders keep nobody out.
 class AttemptLimit {
 public:
-    /// Counts an attempt and returns whether to accept it. Per second, at most `total` attempts are accepted
-    /// on average. Half of `total` is for networks without a recent attempt and half for the others; each
-    /// group may use what the other leaves. A machine has `per_machine` attempts per second in these groups;
-    /// limit_at() gives the limits of networks. Attempts beyond these limits get what both groups together
-    /// leave of `total`. If the number of attempts rises from one slice to the next, more are
-    /// accepted. `random`: an unpredictable number.
+    /// Counts an attempt and returns whether to accept it. Per second, at most `total` are accepted on
+    /// average: half of it from networks without a recent attempt and half from others; each group may use
+    /// what the other leaves. Attempts beyond `per_machine` per second, or limit_at(), get what both groups
+    /// leave. If attempts become more frequent, more are accepted. `random`: an unpredictable number.
     bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, std::uint64_t random,
               Time now);
 

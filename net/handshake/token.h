@@ -6,10 +6,8 @@
 //     (over HTTPS)          encrypted for the server
 //
 // Backend and servers share one secret 32-byte key. Anyone who can open tokens can issue them, so servers run
-// by others need a backend key of their own. A token also contains the public key of the server. The client
-// encrypts the sealed token for that key, so nobody on the path sees it. The message with the token is valid
-// only from the client's address, for at most 16 s. Whoever has a token can use it once: send it to the
-// client encrypted. WIRE.md has the bytes.
+// by others need a backend key of their own. Whoever has a token can use it once: send it to the client
+// encrypted. WIRE.md has the bytes.
 
 #include <array>
 #include <cstddef>
@@ -51,9 +49,8 @@ struct ClientToken {
     std::vector<std::byte> sealed;  // only servers can open it; at most kMaxSealedTokenBytes
 };
 
-/// `fresh`: 32 random bytes, different for each call (see fill_random). The token's key is derived from them,
-/// the backend key and the whole request: even with a broken random source, different requests have different
-/// keys, and strangers cannot compute them. Returns nothing if the request is invalid.
+/// `fresh`: 32 random bytes, different for each call (see fill_random); even if they repeat, tokens of
+/// different requests have different keys. Returns nothing if the request is invalid.
 std::optional<ClientToken> issue_token(const TokenRequest& request, const SecretKey& backend_key,
                                        const Bytes32& fresh);
 
@@ -89,25 +86,21 @@ enum class [[nodiscard]] TokenError : std::uint8_t{
 std::string_view describe(TokenError error);
 
 /// Fills `contents` and returns nothing; or returns why the token is not valid, and leaves `contents`
-/// undefined. `servers`: addresses and ports under which clients reach this server (usually one, or one per
-/// family); the token must contain one of them. Scopes are ignored. To change the backend key: try the new
-/// key; if the result is `forged`, try the old key, until the last token under the old key has expired.
+/// undefined. `servers`: addresses and ports under which clients reach this server; the token must contain
+/// one of them. Scopes are ignored. To change the backend key: if the result is `forged`, try the old key.
 [[nodiscard]] std::optional<TokenError> open_token(std::span<const std::byte> sealed,
                                                    const SecretKey& backend_key, std::uint64_t protocol_id,
                                                    std::span<const Address> servers, std::uint64_t now_s,
                                                    TokenContents& contents);
 
-/// Makes tokens single-use: remembers each until it expires. Each server process has its own history, which a
-/// restart clears, so a token may be used once per server process. Allocates about 80 bytes for each
-/// remembered token.
+/// Remembers used tokens until they expire, 80 bytes each. A token may be used once per server process.
 class TokenHistory {
 public:
     /// `capacity`: more than the tokens used per second, times their life in seconds; at least 1.
     explicit TokenHistory(std::uint32_t capacity) : capacity_(capacity > 0 ? capacity : 1) {}
 
     /// Remembers the token, or returns why it is not valid: expired, used or history_full. Call it for opened
-    /// tokens only, and not for repeats of a connect packet. Times are Unix time; if `now_s` decreases, the
-    /// highest `now_s` counts, so no forgotten token becomes valid again.
+    /// tokens only. If the Unix time `now_s` decreases, the highest counts: no token becomes valid again.
     [[nodiscard]] std::optional<TokenError> use(const TokenId& id, std::uint64_t expires_s,
                                                 std::uint64_t now_s);
     /// Undoes use().

@@ -212,28 +212,4 @@ void Inbox::wait(std::uint64_t id, std::uint16_t distance, std::span<const std::
     waiting_[index].next = std::exchange(list, index);
 }
 
-bool Inbox::is_consistent() const {
-    std::size_t bytes = 0, waiting = 0, pieces = 0, ids_waiting = 0;
-    // Counts the messages of a list. Returns false if the list is endless, or the id of a message has another
-    // state.
-    const auto add = [&](std::uint32_t first, State expected, std::size_t& count) {
-        for (std::uint32_t i = first; i != kNone; i = waiting_[i].next) {
-            if (++count > waiting_.used() || state(waiting_[i].id) != expected) return false;
-            bytes += waiting_[i].size;
-        }
-        return true;
-    };
-    if (!add(ready_, State::waiting, waiting)) return false;
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-        const Slot& slot = slots_[i];
-        if (slot.state == State::delivered) continue;  // the slot's lists are not used any more
-        if (!add(slot.waiters, State::waiting, waiting)) return false;
-        if (!add(slot.pieces, State::delivered, pieces)) return false;
-        ids_waiting += slot.state == State::waiting;
-    }
-    return waiting == ids_waiting && waiting + pieces == waiting_.used() && bytes == waiting_bytes_ &&
-           bytes <= kMaxWaitingBytes && waiting_.is_consistent() && store_.is_consistent() &&
-           (slots_.empty() || slots_[0].state != State::delivered);
-}
-
 }  // namespace shoal::net::all

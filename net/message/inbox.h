@@ -1,21 +1,14 @@
 #pragma once
 // The receiving half of a connection's messages: drops old and duplicate messages, and keeps early ones.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
-
 #include "../fifo.h"
 #include "../packet.h"
 #include "message_store.h"
 
 namespace shoal::net::all {
 
-/// Limit of the sender: its reliable messages from the oldest unacknowledged one on have at most this many
-/// bytes together. An Inbox keeps up to kMaxReliableBytes more: acknowledged pieces of an incomplete message.
+/// A sender's reliable messages from the oldest unacknowledged one on have at most this many bytes together.
+/// An Inbox keeps up to kMaxReliableBytes more: acknowledged pieces of an incomplete message.
 constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
 /// One per connection. Allocates no memory before the first message that needs it.
@@ -26,8 +19,8 @@ public:
     /// Returns the reliable id that read_body() needs to expand the truncated ids of this packet. Requires a
     /// packet number at most 64 below the newest one.
     std::uint64_t expected_id(std::uint64_t packet_number) const;
-    /// Returns false if no correct sender can send this packet now: the id of a reliable message is outside
-    /// the window, or its reliable messages would exceed the limit of kept bytes.
+    /// Returns false if the id of a reliable message is outside the window, or the reliable messages would
+    /// exceed the limit of kept bytes: no correct sender can send such a packet now.
     bool plausible(const Packet& packet) const;
 
     /// Returns whether the messages of a plausible packet can be kept: one high id must not allocate many
@@ -39,26 +32,25 @@ public:
         return frame.channel != Channel::reliable || (frame.id == base_ && !frame.is_parity);
     }
 
-    /// now: deliver this message. whole: this piece completes a message; deliver whole(). kept: the message
-    /// or piece waits for others. known: it arrived before. outdated: a newer sequenced message of its key
-    /// arrived before it.
-    enum class Arrival : std::uint8_t { now, whole, kept, known, outdated };
-    /// Takes a message. If it is reliable and not known, call take_ready() afterwards until it returns
-    /// nothing, and deliver each result. Requires plausible(packet).
+    enum class Arrival : std::uint8_t {
+        now,       // deliver this message
+        whole,     // this piece completes a message: deliver whole()
+        kept,      // the message or piece waits for others
+        known,     // it arrived before
+        outdated,  // a newer sequenced message of its key arrived before
+    };
+    /// Takes a message. If it is reliable and not known, call take_ready() until it returns nothing, and
+    /// deliver each result. Requires plausible(packet).
     Arrival arrive(const Packet& packet, const Frame& frame);
     /// The last complete message of several pieces. Valid until the next such message is complete.
     std::span<const std::byte> whole() const { return whole_; }
-    /// Returns the next message that need not wait any longer. Its bytes are in `buffer` or whole(). Returns
-    /// nothing if there is none.
+    /// Returns the next message that need not wait any longer, in `buffer` or whole(); or nothing.
     std::optional<std::span<const std::byte>> take_ready(std::span<std::byte, kMaxMessageBytes> buffer);
 
     std::uint32_t waiting_bytes() const { return waiting_bytes_; }
 
-    /// For tests: each kept message is in exactly one list, and its id has the state that belongs to this
-    /// list.
-    bool is_consistent() const;
-
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     static constexpr std::uint32_t kNone = kNoIndex;
     enum class State : std::uint8_t { missing, waiting, delivered };
     struct Slot {

@@ -89,11 +89,4 @@ void IncomingPayload::finish(bool is_accepted) {
     bytes_.clear();
 }
 
-bool IncomingPayload::is_consistent() const {
-    const std::size_t most = kFragmentBytes * std::size_t(std::popcount(arrived_));
-    const bool has_last = last_ < kMaxFragments;
-    return bytes_.size() <= most && bytes_.size() + (has_last ? kFragmentBytes : 1) > most &&
-           (!has_last || arrived_ >> last_ == 1);
-}
-
 }  // namespace shoal::net::all

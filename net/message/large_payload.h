@@ -2,12 +2,6 @@
 // A payload that takes several packets: the sender cuts it into fragments, the receiver puts them together.
 // Lost fragments are sent again. The payload has one fate.
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
-
 #include "../packet.h"
 #include "../stats.h"
 
@@ -50,10 +44,8 @@ public:
     /// At the end of the connection: declares the payload lost, if there is one.
     std::optional<PacketFate> lose();
 
-    /// For tests.
-    bool is_consistent() const { return (waiting_ & ~unacked_) == 0; }
-
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     std::uint64_t number_ = 0;
     std::vector<std::byte> bytes_;
     Fragments unacked_ = 0;                          // not acknowledged; some of them are in flight
@@ -62,9 +54,7 @@ private:
 };
 
 /// Receiving half of one connection. Puts together the newest payload; memory grows with the bytes that
-/// arrived and is reused. All fragments of a payload are acknowledged, so that the sender sees it as
-/// delivered, only if it was complete before a newer one began, and the handler accepted it. A fragment that
-/// arrives again is acknowledged like the first copy, whose ack may have been lost.
+/// arrived and is reused. WIRE.md, Fragments, says which fragments are acknowledged.
 class IncomingPayload {
 public:
     /// Returns whether a correct sender can send this fragment. `first_packet_number`: the sender's first
@@ -86,9 +76,9 @@ public:
 
     /// For tests.
     std::size_t capacity_bytes() const { return bytes_.capacity(); }
-    bool is_consistent() const;
 
 private:
+    friend struct Consistency;  // tests/net/support/consistency.h
     std::uint64_t number_ = 0;
     bool was_accepted_ = false;      // payload number_ was complete, and the handler accepted it
     Fragments arrived_ = 0;          // of payload number_; 0: it was complete

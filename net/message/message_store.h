@@ -45,10 +45,8 @@ public:
         }
     }
 
-    /// For tests: each block is either in use or in the list of free blocks.
-    bool is_consistent() const { return blocks_.is_consistent(); }
-
 private:
+    friend struct Consistency;                 // tests/net/support/consistency.h
     static constexpr std::size_t kBlock = 60;  // bytes per block
     struct Block {
         std::array<std::byte, kBlock> bytes;

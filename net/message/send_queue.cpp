@@ -7,7 +7,6 @@
 namespace shoal::net::all {
 namespace {
 
-constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, for the estimates in Waiting
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which newest_ has room at first
 
@@ -448,32 +447,13 @@ void SendQueue::paid(std::size_t bytes) {
     repeat_credit_ = std::min(repeat_credit_ + repeat_share_ * double(bytes), kMaxRepeatCredit);
 }
 
-bool SendQueue::is_consistent() const {
-    std::size_t waiting = 0;
-    for (std::size_t weight = 0; weight < queues_.size(); ++weight) {
-        std::size_t bytes = 0;
-        for (std::size_t place = 0; place < kPlaces; ++place) {
-            for (std::uint32_t i = queues_[weight][place].first; i != kNone; i = messages_[i].next) {
-                const Message& message = messages_[i];
-                if (std::size_t(message.weight) != weight || message.copies != 0) return false;
-                if (place < first_unsent ? message.id == 0 : place != unsent_on(message.channel))
-                    return false;
-                bytes += kTypicalHeadBytes + message.size;
-                waiting += 1;
-            }
-        }
-        if (bytes != waiting_bytes_[weight]) return false;
-    }
-    std::size_t under_way = 0, copies = 0, bytes = 0;
-    for (std::size_t i = 0; i < sent_.size(); ++i) {
-        const Message& message = messages_[sent_[i]];
-        if (message.id != base_ + i) return false;
-        under_way += message.is_delivered || message.copies > 0;
-        copies += message.is_delivered ? 0 : message.copies;
-        bytes += message.size;
-    }
-    return waiting == queued_ && waiting + under_way == messages_.used() && bytes == window_bytes_ &&
-           (sent_.empty() || !messages_[sent_[0]].is_delivered) && (copies > 0) <= (carried_.used() > 0);
+void SendQueue::count(ConnectionStats& stats) const {
+    const std::uint32_t oldest = queue(Weight::normal, unsent_reliable).first;
+    stats.oldest_message = oldest == kNone ? Duration(0) : now_ - messages_[oldest].last_sent;
+    stats.messages_queued = queued_;
+    stats.messages_dropped = dropped_;
+    stats.message_bytes_queued = waiting_bytes_[0] + waiting_bytes_[1] + waiting_bytes_[2];
+    stats.messages_in_flight = static_cast<std::uint32_t>(sent_.size());
 }
 
 }  // namespace shoal::net::all

@@ -2,12 +2,6 @@
 // The sending half of a connection's messages: queued messages, by weight, and messages in flight. The class
 // Scheduler decides which weight goes first.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "../bytes.h"
 #include "../endpoint.h"
 #include "../fifo.h"
@@ -19,8 +13,7 @@
 namespace shoal::net::all {
 
 /// A reliable message is in flight until a packet with it is delivered. If all packets with it are lost, it
-/// is queued again. Unreliable messages that wait too long are dropped. Calls take time in proportion to the
-/// messages touched.
+/// is queued again. Calls take time in proportion to the messages touched.
 class SendQueue {
 public:
     static constexpr std::uint32_t kNone = kNoIndex;
@@ -28,30 +21,25 @@ public:
     /// exceeds this sum.
     static constexpr std::size_t kEntryBytes = 176;
 
-    /// `max_bytes`: limit of each queue; there is one for each channel and weight. `first_id`: id of the
-    /// first reliable message, the same on both sides; >= 1.
+    /// `max_bytes`: limit of each queue; there is one for each channel and weight. `first_id`: >= 1, the same
+    /// on both sides.
     SendQueue(std::uint64_t first_id, std::uint32_t max_bytes) : max_bytes_(max_bytes), base_(first_id) {}
 
     /// Returns whether an empty queue can hold a message of this size.
     bool could_hold(std::size_t message_bytes) const { return cost_in_queue(message_bytes) <= max_bytes_; }
     /// Queues a copy. If the queue has no room, an unreliable or sequenced message takes the place of the
-    /// oldest ones, which are dropped; a reliable one is not queued, and the result is false. Messages in
-    /// flight do not count: the reliable window limits them. Requires could_hold().
+    /// oldest ones; a reliable one is not queued, and the result is false. Requires could_hold().
     bool push(const Delivery& how, std::span<const std::byte> message);
     /// Sets the queue time of messages that are pushed from now on.
     void set_time(Time now) { now_ = now; }
-    /// Call it before the messages of a flush are taken. Drops unreliable messages that have waited longer
-    /// than `max_age` and that an earlier flush could have sent.
+    /// Begins a flush: drops unreliable messages that are older than `max_age` and waited in an earlier one.
     void drop_old(Duration max_age, Time now);
-    /// Unreliable and sequenced messages that were dropped before they were sent, so far.
-    std::uint64_t dropped_count() const { return dropped_; }
 
     /// What the SendQueue must know of the packet that is to be filled.
     struct Terms {
         Time now{0};
         double loss = 0;              // part of the packets that is lost, 0..1; decides whether to repeat
-        bool beside_payload = false;  // the packet has a payload. A receiver that refuses the payload does
-                                      // not acknowledge the packet: messages lost twice are not sent in it
+        bool beside_payload = false;  // a refused payload withholds the ack: no messages that were lost twice
         bool bulk = true;             // bulk messages may be sent in it
     };
     /// The messages of one weight that can be sent now.
@@ -61,11 +49,9 @@ public:
         bool needs_own_packet = false;  // the first message needs a packet without payload
         explicit operator bool() const { return bytes > 0; }
     };
-    /// While bulk messages hold up other messages (is_held_up()), the result for Weight::normal also counts
-    /// the bulk messages. Then `first` is the size of the largest message, and `needs_own_packet` is true.
+    /// While is_held_up(), the result for Weight::normal also counts the bulk messages.
     Waiting waiting(Weight weight) const { return queued_ == 0 ? Waiting{} : waiting_messages(weight); }
-    /// Returns whether to send a packet for repeats alone. Normally repeats are added to other packets; true
-    /// if a message waits for its repeat and was sent 20 ms ago or earlier.
+    /// Returns whether to send a packet for repeats alone: no other packet took one for 20 ms.
     bool has_repeats(const Terms& terms) const;
 
     /// The messages chosen for one packet.
@@ -77,7 +63,7 @@ public:
     /// Adds repeats of messages in flight to the draft, within the limit of set_repeat_share().
     void take_repeats(Draft& draft, const Terms& terms);
     /// Writes the draft. Returns the argument for on_fate(), which must be called once when the packet's fate
-    /// is known; kNone: the packet has no reliable messages, and on_fate() has no effect.
+    /// is known; kNone if the packet has no reliable messages.
     std::uint32_t write(ByteWriter& out, Draft& draft, const Terms& terms, ConnectionStats& stats);
     void on_fate(std::uint32_t carried, bool is_delivered);
 
@@ -90,24 +76,15 @@ public:
 
     /// Returns true if no message is queued, and each reliable message was acknowledged.
     bool is_empty() const { return queued_ == 0 && sent_.empty(); }
-    /// Queued messages of all weights; each piece of a large message counts as one.
-    std::uint32_t queued_count() const { return queued_; }
-    std::uint32_t queued_bytes() const { return waiting_bytes_[0] + waiting_bytes_[1] + waiting_bytes_[2]; }
-    /// How long the oldest unsent reliable message with Weight::normal has waited; 0: there is none.
-    Duration oldest_wait() const {
-        const std::uint32_t oldest = queue(Weight::normal, unsent_reliable).first;
-        return oldest == kNone ? Duration(0) : now_ - messages_[oldest].last_sent;
-    }
-    /// The number of reliable ids from the oldest unacknowledged id to the newest.
-    std::uint32_t in_flight_count() const { return static_cast<std::uint32_t>(sent_.size()); }
-
-    /// For tests: each message is in the list of its weight and state, and the counts of bytes and copies are
-    /// right.
-    bool is_consistent() const;
+    /// Sets the counts of messages that are queued, in flight or dropped.
+    void count(ConnectionStats& stats) const;
 
 private:
-    /// A reliable message keeps its entry until it and every message with a lower id are delivered; its bytes
-    /// are freed at delivery. Each piece of a large message is an entry; ids of pieces are consecutive.
+    friend struct Consistency;                             // tests/net/support/consistency.h
+    static constexpr std::uint32_t kTypicalHeadBytes = 4;  // of a message, for the estimates in Waiting
+
+    /// A message, or a piece of a large one, with consecutive ids. A reliable one keeps its entry until all
+    /// with lower ids are delivered, but not its bytes.
     struct Message {
         std::uint64_t id = 0;  // only for a reliable message; 0: no id yet
         Time last_sent{0};     // unsent: when it was queued

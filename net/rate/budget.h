@@ -2,16 +2,13 @@
 // The budget: how many bytes a connection may send now. Each second it grows by the rate.
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
 
 #include "../endpoint.h"
 
 namespace shoal::net::all {
 
-/// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next waits
-/// until the debt is paid. Two packets, or the bytes of 50 ms if these are more, can be saved. A new budget
-/// is ten packets, even if that is more; only spending and limit() reduce it.
+/// The budget of one connection, in bytes of whole datagrams; RATE.md has its rules. A new budget is ten
+/// packets, even if that is more than can be saved; only spending and limit() reduce it.
 class Budget {
 public:
     explicit Budget(Time now) : accrued_(now) {}

@@ -3,9 +3,6 @@
 // table, their reasons and sources.
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 
 #include "../endpoint.h"
 #include "../sent_packets.h"
@@ -36,9 +33,9 @@ public:
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
     /// Call it when a packet was sent that will have no fate, such as a packet with only acks.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// Call it when a copy of a packet was sent to another address. It takes no room on the peer's path, but
-    /// counts where a limit is shared: in full if the host's limit holds packets back; else the part by which
-    /// packets and copies together would exceed the limit of set_max_rate().
+    /// Call it when a copy of a packet was sent to another address. It counts in full if the host's limit
+    /// holds packets back; else the part by which packets and copies would exceed the limit of
+    /// set_max_rate().
     void on_copy(std::size_t bytes, const ConnectionStats& stats) {
         const double excess = stats.rate_limit == RateLimit::host
                                   ? 1
@@ -58,9 +55,8 @@ public:
     bool may_send() const { return !is_broken_ && budget_.is_left(); }
     /// Returns whether a few small messages may be sent now.
     bool may_send_urgent() const { return !is_broken_ && budget_.is_left_for_urgent(); }
-    /// Returns true after no ack came for three timeouts, or for three times the usual time between acks if
-    /// that is longer, while packets were in flight. Then only pings are sent until an ack comes: the other
-    /// side may withhold acks of payloads and messages, but not of pings.
+    /// Returns whether the circuit breaker is open (RATE.md). Then only pings are sent until an ack comes:
+    /// the other side may withhold acks of payloads, but not of pings.
     bool is_broken() const { return is_broken_; }
     /// Time without an ack while packets are in flight; 0 if none are.
     Duration silence(Time now, const ConnectionStats& stats) const {

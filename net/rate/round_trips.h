@@ -3,16 +3,12 @@
 // Sources: RATE.md.
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <utility>
 
 #include "../endpoint.h"
 
 namespace shoal::net::all {
 
-/// Statistics of one connection's round-trip times, per round. A round is a measuring interval (RATE.md) that
-/// the caller ends.
+/// Statistics of one connection's round-trip times. RATE.md explains round, floor, queue and spread.
 class RoundTrips {
 public:
     explicit RoundTrips(Time now) : window_began_(now) { rounds_.fill((Short::max)()); }
@@ -24,8 +20,8 @@ public:
         if (is_exact) largest_ = (std::max)(largest_, rtt);
         base_ = (std::min)(base_, rtt);
     }
-    /// No effect without a sample since the last call. `learns_spread`: false during and just after a drain
-    /// (a time of slower sending, which empties the queue): round trips then differ, but not by jitter.
+    /// No effect without a sample since the last call. `learns_spread`: false during and just after a drain,
+    /// because round trips then differ, but not by jitter.
     void end_round(Time now, bool learns_spread) {
         if (smallest_ == kNone) return;
         if (learns_spread && largest_ > smallest_) spread_ += (largest_ - smallest_ - spread_) / kSpreadGain;
@@ -43,8 +39,8 @@ public:
         window_began_ = now;
     }
 
-    /// The round trip without a queue: the smallest of the last 10 to 20 s, or the argument of accept() if it
-    /// is larger. 0 before the first sample.
+    /// The smallest round trip of the last 10 to 20 s, or the argument of accept() if it is larger; at first
+    /// 0.
     Duration floor() const {
         const Duration base = (std::min)(base_, base_before_);
         return base == kNone ? Duration(0) : (std::max)(base, accepted_);
@@ -60,13 +56,11 @@ public:
     /// The smallest round trip of the current round and the one before it.
     Duration recent() const { return (std::min<Duration>)(smallest_, rounds_[0]); }
 
-    /// Returns whether a queue has lasted for eight rounds: standing() is more than `factor` times the sum of
-    /// 20 ms, tolerated() and band() / 4.
+    /// Returns whether a queue has lasted for eight rounds.
     bool is_standing(int factor = 1) const {
         return standing_ > factor * (kStandingQueue + tolerated_ + band() / 4);
     }
-    /// Returns whether the known spread of the path does not explain the delay: queue() is more than `factor`
-    /// times the sum of 20 ms, tolerated() and band(), or is_standing(factor) is true.
+    /// Returns whether the known spread of the path does not explain the delay.
     bool is_high(int factor = 1) const {
         return queue_ > factor * (kStandingQueue + tolerated_ + band()) || is_standing(factor);
     }
@@ -74,20 +68,18 @@ public:
     bool is_low() const { return queue_ < kStandingQueue + band() / 2; }
     /// Returns whether this round trip shows that the queue is empty.
     bool is_empty(Duration rtt) const { return rtt - floor() <= kStandingQueue + band() / 4; }
-    /// Returns whether the round trip may fall by chance during a drain, so that this does not prove that our
-    /// rate caused the queue: the spread is over 45 ms, or tolerated() is not 0.
+    /// Returns whether the round trip may fall by chance during a drain, so that this proves nothing.
     bool is_jittery() const { return spread_ > kWideSpread || tolerated_ > Duration(0); }
 
-    /// Call it if the delay does not depend on our rate, so it belongs to the path: floor() is at least `rtt`
-    /// until renew(), or until the smallest round trip of eight rounds is less.
+    /// Call it if the delay does not depend on our rate: floor() is at least `rtt` until renew(), or until
+    /// the smallest round trip of eight rounds is less.
     void accept(Duration rtt) {
         tolerate();
         accepted_ = rtt;
         queue_ = standing_ = Duration(0);
         rounds_.fill((Short::max)());
     }
-    /// Call it if our rate did not cause the delay, which may be temporary: raises tolerated() to the part of
-    /// the delay that the spread does not explain.
+    /// Raises tolerated() to the part of the delay that the spread does not explain.
     void tolerate() {
         tolerated_ =
             std::clamp((std::max)(queue_ - band(), standing_ - band() / 4), tolerated_, kMaxTolerated);

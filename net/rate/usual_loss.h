@@ -1,9 +1,6 @@
 #pragma once
-// Loss that a lower rate does not reduce is a property of the path, like radio noise. The connection accepts
-// it. A trial recognises such loss: it cuts the rate for a moment and compares the loss. Sources: RATE.md.
-
-#include <cstddef>
-#include <cstdint>
+// Loss that a lower rate does not reduce is a property of the path, like radio noise. A trial recognises it:
+// it cuts the rate for a moment and compares the loss. Sources: RATE.md.
 
 #include "../endpoint.h"
 

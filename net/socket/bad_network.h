@@ -2,7 +2,6 @@
 // A simulated bad network, between an endpoint and its socket or between the endpoints of one program.
 
 #include <unordered_map>
-#include <vector>
 
 #include "socket.h"
 
@@ -82,17 +81,9 @@ private:
     bool in_burst_ = false;
 };
 
-/// A LinkConditioner for each direction. The same seed and calls give the same result on every platform. With
-/// a socket, for one endpoint:
-///     BadNetwork network(socket, {.latency = 50ms, .loss = 0.05}, seed);  // the endpoint's Sink
-///     network.receive_all(socket, endpoint, now);                         // instead of net::receive_all
-///     network.flush(now);                                                 // after the endpoint's flush
-/// Without sockets, for any number of endpoints, with any addresses:
-///     BadNetwork network({.latency = 50ms, .loss = 0.05}, seed);
-///     Host host(config, handler, network.at(server));                     // likewise for each client
-///     network.receive_all(server, host, now);                             // likewise for each client
-/// send() has no time argument: a datagram counts as sent at the `now` of the latest receive_all() or
-/// flush().
+/// A LinkConditioner for each direction, with a socket for one endpoint, or without sockets for any number of
+/// endpoints: README.md, A bad network. The same seed and calls give the same result on every platform. A
+/// datagram counts as sent at the `now` of the latest receive_all() or flush().
 class BadNetwork final : public Sink {
 public:
     /// `outside` is a socket or another Sink, owned by the caller. Both directions begin with `config`.
@@ -121,7 +112,6 @@ public:
     Time next_due(Time at_most) const;
     /// The directions. With a socket, out() leads from the endpoint to the socket, and in() the other way.
     /// Without a socket, in(address) leads to the endpoint with this address, and out() is unused.
-    /// set_config() changes a direction, stats() has its counters.
     LinkConditioner& out() { return out_; }
     LinkConditioner& in(const Address& address = {}) { return place(address).in; }
 

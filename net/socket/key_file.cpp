@@ -34,6 +34,16 @@ std::string cannot(std::string_view what, const std::string& path) {
     return "cannot " + std::string(what) + " " + path + ": " + std::strerror(errno);
 }
 
+/// Parses the result of read_line(path).
+template <class T>
+KeyOrWhy<T> parsed(const std::string& path, const std::optional<std::string>& line,
+                   std::optional<T> parse(std::string_view), std::string_view expected) {
+    if (!line) return {{}, cannot("read", path)};
+    std::optional<T> key = parse(*line);
+    return {key, key ? std::string() : path + " holds no " + std::string(expected)};
+}
+constexpr std::string_view kKeyLine = "key: one line of 64 hexadecimal digits";
+
 #ifdef _WIN32
 int open_private(const char* path) {
     return _open(path, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE);
@@ -95,10 +105,7 @@ KeyOrWhy<SecretKey> load_or_make_private_key(const std::string& path) {
             return {{}, cannot("write", path)};
         line = read_line(path);  // of this program, or of another one that was faster
     }
-    if (!line) return {{}, cannot("read", path)};
-    const std::optional<SecretKey> key = parse_private_key(*line);
-    if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
-    return {key, {}};
+    return parsed(path, line, parse_private_key, kKeyLine);
 }
 
 bool write_public_key(const std::string& path, const PublicKey& key) {
@@ -116,11 +123,7 @@ bool write_private(const std::string& path, const std::string& bytes) {
 }
 
 KeyOrWhy<PublicKey> read_public_key(const std::string& path) {
-    const std::optional<std::string> line = read_line(path);
-    if (!line) return {{}, cannot("read", path)};
-    const std::optional<PublicKey> key = parse_public_key(*line);
-    if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
-    return {key, {}};
+    return parsed(path, read_line(path), parse_public_key, kKeyLine);
 }
 
 KeyOrWhy<ClientToken> read_token(const std::string& path) {
@@ -130,10 +133,7 @@ KeyOrWhy<ClientToken> read_token(const std::string& path) {
     } else {
         line = read_line(path);
     }
-    if (!line) return {{}, cannot("read", path)};
-    std::optional<ClientToken> token = parse_client_token(*line);
-    if (!token) return {{}, path + " holds no token: one line from the backend"};
-    return {std::move(token), {}};
+    return parsed(path, line, parse_client_token, "token: one line from the backend");
 }
 
 }  // namespace shoal::net::all

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <bit>
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -82,15 +81,14 @@ public:
     NetError error_to(const Address& to) const override { return socket_.error_to(to); }
     void flush();
 
-    /// Passes at most `max_datagrams` received datagrams to `endpoint`, with their times of arrival. Returns
-    /// how many it passed. A time before the last call's `now` becomes that `now`, and a time after this
-    /// call's `now` becomes this `now`, so that time never decreases.
+    /// Passes at most `max_datagrams` received datagrams to `endpoint`, with their times of arrival, moved
+    /// between the `now` of the last call and this one. Returns how many it passed.
     std::size_t receive_all(Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
     /// Blocks until a datagram can be received, or the time is over. Returns whether there is one.
     bool wait(Duration at_most);
 
-    /// Sends the queued datagrams and joins the thread. Then nothing is received or sent; receive_all() still
-    /// returns datagrams that arrived before. A second call has no effect.
+    /// Sends the queued datagrams and joins the thread. receive_all() still returns datagrams that arrived
+    /// before. A second call has no effect.
     void stop();
 
     /// The address that the socket is bound to.

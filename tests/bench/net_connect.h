@@ -57,7 +57,6 @@ struct Server {
         net::HostConfig config = config_with<net::HostConfig>(1);
         config.max_peers = 10'000;
         config.max_handshakes_per_s = 10'000'000;
-        config.max_resets_per_s = 10'000'000;
         return config;
     }
     net::Handler handler;

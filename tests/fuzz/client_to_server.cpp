@@ -12,6 +12,7 @@
 #include "replication/message.h"
 #include "replication/server.h"
 #include "tests/fuzz/replication_parts.h"
+#include "tests/net/support/consistency.h"
 
 using namespace shoal::replication::all;
 using namespace shoal::replication::all::fuzz;
@@ -228,7 +229,7 @@ public:
         }
         for (int i = 0; i < 60 && attendance_.present > 0; ++i) tick(200ms, 255);
         CHECK(attendance_.present == 0);
-        CHECK(server_.host().is_consistent() && server_.sender().is_consistent());
+        CHECK(is_consistent(server_.host()) && server_.sender().is_consistent());
         CHECK(server_.is_settled());
     }
 
@@ -370,7 +371,7 @@ private:
 
     void check_limits() {
         CHECK(server_.sender().is_consistent());
-        CHECK(server_.host().is_consistent());
+        CHECK(is_consistent(server_.host()));
         std::uint32_t peers = 0;
         server_.for_each_peer([&](shoal::net::PeerId peer) {
             peers += 1;

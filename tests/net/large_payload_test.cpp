@@ -9,6 +9,7 @@
 #include <string>
 
 #include "net/connection.h"
+#include "tests/net/support/consistency.h"
 #include "tests/net/support/payload_side.h"
 
 namespace shoal::net::all {
@@ -167,7 +168,7 @@ TEST(LargePayload, IsLostIfOneFragmentIsLostEachTime) {
     EXPECT_FALSE(outgoing.on_fate(100, 0, true, 1ms));
     for (int lost = 1; lost < int(kMaxFragmentSends); ++lost) {
         ASSERT_FALSE(outgoing.on_fate(100, 1, false, 0ms));
-        ASSERT_TRUE(outgoing.is_consistent());
+        ASSERT_TRUE(is_consistent(outgoing));
         const auto piece = outgoing.take(packet++);
         EXPECT_EQ(piece.fragment.index, 1);
         EXPECT_EQ(piece.fragment.distance, packet - 1 - 100);
@@ -181,7 +182,7 @@ TEST(LargePayload, IsLostIfOneFragmentIsLostEachTime) {
     EXPECT_FALSE(outgoing.on_fate(100, 2, true, 1ms)) << "it has one fate";
     outgoing.start(as_bytes(text), 200);
     EXPECT_FALSE(outgoing.on_fate(100, 2, true, 1ms)) << "of a fragment of the former payload";
-    EXPECT_TRUE(outgoing.is_consistent());
+    EXPECT_TRUE(is_consistent(outgoing));
 }
 
 /// Delivers the fragments in the positions of `order`; after that the path has no faults.
@@ -279,7 +280,7 @@ TEST(LargePayload, AFragmentThatArrivesAgainIsAcknowledgedUnlessThePayloadWasRef
                       is_accepted ? IncomingPayload::Arrival::kept : IncomingPayload::Arrival::outdated);
         }
         EXPECT_EQ(stats.fragments_outdated, is_accepted ? 0u : 2u);
-        EXPECT_TRUE(incoming.is_consistent());
+        EXPECT_TRUE(is_consistent(incoming));
     }
 }
 

@@ -230,11 +230,10 @@ std::vector<std::byte> stray_probe(const HostConfig& config, std::size_t size) {
     return packet;
 }
 
-TEST(Reset, AResetIsShorterThanItsCauseAndIsLimitedPerSecond) {
+TEST(Reset, AResetIsShorterThanItsCause) {
     Recorder recorder;
     Wire wire;
-    HostConfig config = host_config();
-    config.max_resets_per_s = 100;
+    const HostConfig config = host_config();
     Host host(config, recorder, wire);
     Time now = 100s;
     for (std::size_t size = 0; size <= kMaxDatagramBytes; ++size) {
@@ -245,11 +244,7 @@ TEST(Reset, AResetIsShorterThanItsCauseAndIsLimitedPerSecond) {
         ASSERT_EQ(wire.bytes - before, is_whole ? kResetBytes : 0) << size;
         ASSERT_TRUE(!is_whole || wire.bytes - before < size);
     }
-    wire.sent.clear();
-    now += 100ms;
     const auto probe = stray_probe(config, 40);
-    for (int i = 0; i < 100'000; ++i) host.receive(kHome, probe, now + i * 100us);  // in ten seconds
-    EXPECT_NEAR(double(wire.sent.size()), 1000, 150);
     // Other packets get no reset, so that two hosts never answer each other for ever.
     wire.sent.clear();
     now += 20s;
@@ -264,33 +259,19 @@ TEST(Reset, AResetIsShorterThanItsCauseAndIsLimitedPerSecond) {
     EXPECT_TRUE(host.is_idle());
 }
 
-TEST(Reset, TheGreatestLimitAllowsResets) {
-    Recorder recorder;
-    Wire wire;
-    HostConfig config = host_config();
-    config.max_resets_per_s = std::numeric_limits<std::uint32_t>::max();
-    Host host(config, recorder, wire);
-    host.receive(kHome, stray_probe(config, 40), 100s);
-    EXPECT_EQ(wire.sent.size(), 1u);
-}
-
 // Strangers who saw no salt send 20,000 datagrams a second, some of them of this very connection.
-TEST(Reset, StrangersDoNotUseUpTheResets) {
+TEST(Reset, StrangersGetNoResets) {
     Restart test;
     const auto seen = test.packet();
     test.restart();
     std::mt19937_64 random(1);
-    test.world.server_tick = [&] {
-        for (int i = 0; i < 200; ++i) {
-            auto blind = stray_probe(test.host_with, 60);
-            for (std::size_t at = 6; at < 14; ++at) blind[at] = std::byte(random() & 0xFF);
-            for (std::size_t at = 1; at < 5; ++at) blind[at] = i % 2 ? seen[at] : std::byte(random() & 0xFF);
-            test.world.host->receive(Address::ipv4(6, 6, 6, 6, std::uint16_t(i)), blind, test.world.now);
-        }
-    };
-    test.player->send("anyone?", test.world.now);
-    EXPECT_LE(test.time_to_notice(), 1s);
-    EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
+    for (int i = 0; i < 20'000; ++i) {
+        auto blind = stray_probe(test.host_with, 60);
+        for (std::size_t at = 6; at < 14; ++at) blind[at] = std::byte(random() & 0xFF);
+        for (std::size_t at = 1; at < 5; ++at) blind[at] = i % 2 ? seen[at] : std::byte(random() & 0xFF);
+        test.world.host->receive(Address::ipv4(6, 6, 6, 6, std::uint16_t(i)), blind, test.world.now);
+    }
+    EXPECT_LE(test.world.host->endpoint_stats().resets_sent, 4u) << "one of 65,536";
 }
 
 // The host gives up a handshake when its answer has just arrived: the client believes that it is connected.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "net/bytes.h"
+#include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net::all {
@@ -52,7 +53,7 @@ struct Load {
         scheduler.fill(draft, queue, terms);
         result.carried = queue.write(out, draft, terms, stats);
         EXPECT_LE(out.size(), room - result.payload);
-        EXPECT_TRUE(queue.is_consistent());
+        EXPECT_TRUE(is_consistent(queue));
         result.urgent = urgent.bytes - queue.waiting(Weight::urgent).bytes;
         result.normal = normal.bytes - queue.waiting(Weight::normal).bytes;
         return result;

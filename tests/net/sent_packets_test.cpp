@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net::all {
@@ -63,7 +64,7 @@ TEST(SentPackets, MatchesSetModel) {
             }
             ASSERT_EQ(delivered, expect_delivered);
             ASSERT_EQ(lost, expect_lost);
-            ASSERT_TRUE(sent.is_consistent());
+            ASSERT_TRUE(is_consistent(sent));
             reported_lost.insert(lost.begin(), lost.end());
         };
         for (int step = 0; step < 3000; ++step) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/host.h"
+#include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net::all {
@@ -24,7 +25,7 @@ struct Bare {
         const std::size_t before = wire.bytes;
         host.receive(from, exact, now);
         EXPECT_LE(wire.bytes - before, bytes.size()) << "amplification";
-        EXPECT_TRUE(host.is_consistent());
+        EXPECT_TRUE(is_consistent(host));
     }
     template <class Kind>
     void feed_packet(const Address& from, const Kind& packet) {

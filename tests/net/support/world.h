@@ -18,6 +18,7 @@
 #include "net/connection.h"
 #include "net/host.h"
 #include "net/socket/bad_network.h"
+#include "tests/net/support/consistency.h"
 #include "tests/net/support/handshake_packets.h"
 #include "tests/net/support/server_key.h"
 
@@ -245,9 +246,9 @@ public:
             if (!is_turn_of_clients) break;
             player->client.update(now);
             player->client.flush(now);
-            EXPECT_TRUE(player->client.is_consistent());
+            EXPECT_TRUE(is_consistent(player->client));
         }
-        EXPECT_TRUE(!host || host->is_consistent());
+        EXPECT_TRUE(!host || is_consistent(*host));
     }
     void run(Duration duration, Duration tick = 10ms) {
         for (const Time end = now + duration; now < end;) step(tick);
