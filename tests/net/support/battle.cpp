@@ -41,6 +41,7 @@ void Witness::on_disconnected(PeerId peer, DisconnectReason reason, std::string_
 
 void Witness::on_message(PeerId, Channel channel, std::span<const std::byte> bytes) {
     messages += 1;
+    unreliable += channel == Channel::unreliable;
     if (hears && channel == Channel::reliable) hears(as_text(bytes));
 }
 

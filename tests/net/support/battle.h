@@ -56,6 +56,7 @@ public:
     std::vector<std::pair<DisconnectReason, std::string>> ends;
     std::map<std::string, int> hellos;  // from on_admit, with their number
     std::uint64_t connects = 0, messages = 0;
+    std::uint64_t unreliable = 0;                         // part of `messages`
     std::function<void(std::string_view message)> hears;  // a reliable message
 };
 
