@@ -173,6 +173,7 @@ void Client::update(net::Time now) {
     if (is_inside) return;
     const Running running(world_, run_);
     now_ = now;
+    owned_.take(actions_.before());
     if (target_) start_connecting(now);
     endpoint_.update(now);
     receiver_.update_clock(now);
@@ -190,11 +191,12 @@ void Client::update(net::Time now) {
     queue_.deliver(now, time ? std::optional(time->tick) : std::nullopt);
     receiver_.end_kept();
     if (queue_.size() == 0) receiver_.replicas().forget_ended_keys();
+    actions_.set_owned(owned_.name_newest(actions_.before()));
     actions_.run_waiting();
     if (!is_correct)
         endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,
                              "malformed message about actions", now);
-    owned_.update();
+    owned_.update(actions_.before());
     send_ready();
     send_rebases();
     endpoint_.flush(now);
@@ -251,6 +253,9 @@ void Client::begin_typed(const net::Delivery& how) {
                                          : MessageOrder::in_order;
     message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(order)};
     if (earlier) write_earlier(*earlier, message_);
+    if (!is_in_order(how) || !schema_.has_owned()) return;
+    message_.resize(message_.size() + 4);
+    net::all::store(message_.data() + message_.size() - 4, owned_.name_newest(actions_.before()));
 }
 
 net::SendResult Client::send_typed(const net::Delivery& how) {

@@ -106,7 +106,8 @@ public:
     /// Sends a message of the schema to the server. An entity in it that is not a replica, and was not loaded
     /// by both sides, arrives as null. The largest size is seven bytes less than for
     /// net::Endpoint::send_message. MessageStats::not_queued counts what could not be queued. The server
-    /// handles reliable messages with the default key in one order with act().
+    /// handles reliable messages with the default key in one order with act(), and with the values of
+    /// components with from_owner().
     template <class T>
     net::SendResult send(const T& message, const net::Delivery& how = net::Channel::reliable) {
         begin_typed(how);
@@ -149,6 +150,7 @@ public:
     template <class T>
     auto act(T action) {
         using Result = decltype(finish_act(actions_, action));
+        actions_.set_owned(owned_.name_newest(actions_.before()));
         if (actions_.begin(schema_.require_struct<T>(StructKind::action), &action))
             return finish_act(actions_, action);
         return Result();

@@ -44,7 +44,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       queries_(world),
       predicted_(world, schema, references_),
       to_round_(world),
-      owned_(world, schema, sender_,
+      owned_(world, schema, sender_, std::chrono::microseconds(welcome_.tick_us),
              [this](PlayerId player, std::span<const std::byte> message) { send_or_end(player, message); }),
       rewind_(world, schema, sender_, welcome_.tick_us,
               static_cast<Tick>(std::ceil(options.max_rewind_s * options.sender.tick_hz))),
@@ -62,6 +62,10 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
     if (join_options_.resume_time > net::Duration(0)) actions_.keep_results();
     if (!schema.structs(StructKind::action).empty()) uplink_.set(Section::actions, &actions_);
     uplink_.set(Section::owned_state, &owned_);
+    owned_.set_has_handled([this](PlayerId player, const Before& before) {
+        return has_handled(player, before.messages, 0) &&
+               (!before.actions || actions_.has_run(player, *before.actions));
+    });
     if (schema.is_authority_quantised()) predicted_.watch(to_round_);
     if (schema.structs(StructKind::input).empty()) return;
     inputs_ =
@@ -85,9 +89,9 @@ Tick Server::tick(net::Time now) {
     actions_.run(next_tick_);
     step(now);
     actions_.finish();
+    owned_.repeat_records();
     sender_.update(next_tick_);
     tell_ended();
-    owned_.ask();
     report_too_large();
     host_.flush(now);
     return next_tick_++;
@@ -144,7 +148,7 @@ bool Server::give(net::PeerId peer, ecs::Entity entity) {
     const std::optional<Sender::Peer> before = sender_.owner(entity);
     const std::optional<Sender::Peer> owner = player ? std::optional(player->peer) : std::nullopt;
     if (!sender_.set_owner(entity, owner)) return false;
-    if (owner != before) owned_.note_owner(entity, peer);
+    if (owner != before) owned_.change_owner(entity, before.has_value());
     mark<Mine>(entity, player != nullptr);
     return true;
 }
@@ -363,7 +367,7 @@ void Server::take_back(net::PeerId connection) {
         resumed = actions_.replace_client(player->id);
     }
     resumed.keeps = keeps;
-    owned_.reconnect(player->id);
+    if (!keeps) owned_.replace_client(player->id);
     rewind_.add_player(player->id, player->peer);
     player->seat.come_back(keeps, now_);
     // A new connection has room for these.
@@ -541,19 +545,22 @@ void Server::take_typed(Player& player, net::Channel channel, std::span<const st
     const auto order = message.empty() ? MessageOrder(0xff) : static_cast<MessageOrder>(message[0]);
     if (!message.empty()) message = message.subspan(1);
     const std::optional<EarlierActions> earlier = order == after ? take_earlier(message) : std::nullopt;
+    const bool names_owned = order != unordered && schema_.has_owned();
     const bool is_in_order = (order == in_order || earlier) && channel == net::Channel::reliable;
-    if (!is_in_order && order != unordered) {
+    if ((!is_in_order && order != unordered) || (names_owned && message.size() < 4)) {
         typed_.stats().malformed += 1;
         return host_.disconnect(player.connection, net::DisconnectReason::protocol_error, "malformed message",
                                 now_);
     }
     const bool was_waiting = player.intake.waiting() != 0;
-    const bool must_wait = earlier && !actions_.has_run(player.id, *earlier);
+    handled_.owned = names_owned ? net::all::load<std::uint32_t>(message.data()) : 0;
+    if (names_owned) message = message.subspan(4);
     handled_.bytes.assign(message.begin(), message.end());
     handled_.channel = channel;
     handled_.is_in_order = is_in_order;
     handled_.earlier = earlier;
     handled_.arrived = now_;
+    const bool must_wait = !has_run(player.id, handled_);
     switch (player.intake.arrive(limits_, handled_, must_wait)) {
         case MessageIntake::Verdict::deliver:
             return handle_typed(player, handled_);
@@ -578,28 +585,38 @@ void Server::handle_typed(Player& player, const MessageIntake::Item& message) {
     }
 }
 
-/// A handler may disconnect the player.
-void Server::handle_deferred(Player& player) {
-    const PlayerId id = player.id;
-    const auto has_run = [&](const EarlierActions& actions) { return actions_.has_run(id, actions); };
-    while (player.id == id && player.intake.take(limits_, now_, handled_, has_run))
-        handle_typed(player, handled_);
+/// Returns whether the server has handled what the client did before it sent a message.
+bool Server::has_run(PlayerId player, const MessageIntake::Item& message) const {
+    return (!message.earlier || actions_.has_run(player, *message.earlier)) &&
+           (!message.is_in_order || owned_.has_run(player, message.owned));
+}
+
+/// Handles the messages and values of a player that have waited, in order. A handler may disconnect the
+/// player.
+void Server::handle_waiting(PlayerId id) {
+    for (;;) {
+        owned_.run(id, next_tick_, now_);
+        Player* const player = players_.find(id);
+        const auto has_run = [&](const MessageIntake::Item& message) { return this->has_run(id, message); };
+        if (!player || !player->intake.take(limits_, now_, handled_, has_run)) return;
+        handle_typed(*player, handled_);
+    }
 }
 
 void Server::handle_deferred() {
     players_.for_each([&](Player& player) {
         const PlayerId id = player.id;
-        handle_deferred(player);
+        handle_waiting(id);
         if (player.id != id || !player.intake.is_flood(limits_, now_)) return;
         typed_.stats().floods += 1;
         disconnect(id, "too many messages", now_);
     });
 }
 
-std::uint16_t Server::handle_messages(net::PeerId id) {
-    if (Player* const player = players_.find(id)) handle_deferred(*player);
+bool Server::has_handled(net::PeerId id, std::uint16_t messages, std::uint32_t owned) {
     const Player* const player = players_.find(id);
-    return player ? player->messages : std::uint16_t(0);
+    return !player ||
+           (static_cast<std::int16_t>(player->messages - messages) >= 0 && owned_.has_run(id, owned));
 }
 
 void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
@@ -610,13 +627,14 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
     const Running running(world_, run_, Caller::net);
-    const Player* player = players_.find_connected(peer);
-    if (!player || !uplink_.read(player->id, number, payload, now)) {
+    const Player* const player = players_.find_connected(peer);
+    const PlayerId id = player ? player->id : PlayerId{};
+    if (!player || !uplink_.read(id, number, payload, now)) {
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
         return false;
     }
-    player = players_.find_connected(peer);  // a check may have disconnected it
-    if (player && owned_.is_flood(player->id))
+    handle_waiting(id);
+    if (owned_.is_flood(id))  // false if a handler disconnected the player
         host_.disconnect(peer, net::DisconnectReason::kicked, "too many values were refused", now);
     return true;
 }

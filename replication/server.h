@@ -373,8 +373,9 @@ private:
     void take_typed(Player& player, net::Channel channel, std::span<const std::byte> message);
     void handle_typed(Player& player, const MessageIntake::Item& message);
     void handle_deferred();
-    void handle_deferred(Player& player);
-    std::uint16_t handle_messages(net::PeerId player) override;
+    void handle_waiting(net::PeerId player) override;
+    bool has_handled(net::PeerId player, std::uint16_t messages, std::uint32_t owned) override;
+    bool has_run(PlayerId player, const MessageIntake::Item& message) const;
     void load_if_ready(Player& player);
     void advance_joins();
     void advance_join(Player& player);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "../../net/bytes.h"
 #include "../codec/codec.h"
@@ -67,10 +68,13 @@ void write_actions(const Schema& schema, const ActionRun& run, BitWriter& out) {
     out.write_golomb(static_cast<std::uint32_t>(run.records.size() - 1), 0);
     std::uint16_t messages = run.records.front().messages;
     out.write(messages, 16);
+    std::uint32_t owned = run.records.front().owned;
+    if (schema.has_owned()) out.write(owned, 32);
     for (const ActionRecord& record : run.records) {
         write_header(record, tick, out);
         out.write_golomb(static_cast<std::uint16_t>(record.messages - messages), 0);
         messages = record.messages;
+        if (schema.has_owned()) out.write_golomb(record.owned - std::exchange(owned, record.owned), 0);
         write_value(layout_of(schema, record), {}, record.words, out);
     }
 }
@@ -84,11 +88,12 @@ bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
     const std::uint64_t count = std::uint64_t{in.read_golomb(0)} + 1;
     if (!in.ok() || count > kMaxWaitingActions) return false;
     records.resize(static_cast<std::size_t>(count));
-    std::uint32_t messages = in.read(16);
+    std::uint32_t messages = in.read(16), owned = schema.has_owned() ? in.read(32) : 0;
     for (ActionRecord& record : records) {
         if (!read_header(schema, tick, in, record)) return false;
         messages += in.read_golomb(0);
         record.messages = static_cast<std::uint16_t>(messages);
+        record.owned = owned += schema.has_owned() ? in.read_golomb(0) : 0;
         if (!in.ok() || !read_arguments(layout_of(schema, record), in, record.words)) return false;
     }
     run.records = records;

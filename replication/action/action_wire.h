@@ -35,17 +35,28 @@ struct ActionRecord {
     std::optional<std::uint32_t> lag = {};  // of what the player saw, before `tick`, see RenderTime::lag()
     // How many reliable messages with the default key the client sent before, modulo 2^16.
     std::uint16_t messages = 0;
+    // Version of the newest value of a component with from_owner() that the client wrote before, see
+    // OwnedValue.
+    std::uint32_t owned = 0;
 };
 
 /// The actions that a client called before it sent a message, and that may not have run: they run first.
 struct EarlierActions {
     std::array<std::uint16_t, kActionStreams> next{};  // by stream: 1 + number of the last of them
     std::uint8_t epoch = 0;                            // as in ActionRun
+    friend bool operator==(const EarlierActions&, const EarlierActions&) = default;
 };
 void write_earlier(const EarlierActions& actions, std::vector<std::byte>& out);
 /// Takes the bytes of write_earlier() from the front of `in`. Returns nothing, without effect, if there are
 /// too few.
 std::optional<EarlierActions> take_earlier(std::span<const std::byte>& in);
+
+/// What a client did before it wrote a value of a component with from_owner(): this is handled first.
+struct Before {
+    Tick tick = 0;               // of the client's next step
+    std::uint16_t messages = 0;  // as in ActionRecord
+    std::optional<EarlierActions> actions;
+};
 
 /// A run of actions of one stream.
 struct ActionRun {

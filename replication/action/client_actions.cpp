@@ -118,7 +118,7 @@ void ClientActions::abandon() {
 std::string ClientActions::take(ActionRecord& record) {
     const ActionStream stream = stream_of(type(type_));
     const Overlay::Key key{stream, queue_.next(stream)};
-    record = {static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_, {}, messages_};
+    record = {static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_, {}, messages_, owned_};
     if (seen_) record.lag = seen_->lag(next_tick_);
     note_changes(key, record);
     changes_->clear();

@@ -124,6 +124,10 @@ public:
         queue_.forget_messages();
     }
     std::optional<EarlierActions> earlier() const { return queue_.earlier(); }
+    /// What the client did before now.
+    Before before() const { return {next_tick_, messages_, earlier()}; }
+    /// Sets the version of the newest value that the client wrote, see ActionRecord::owned.
+    void set_owned(std::uint32_t version) { owned_ = version; }
 
     const Stats& stats() const { return stats_; }
     /// Number of actions that the server has not answered.
@@ -190,6 +194,7 @@ private:
     OnSpawned on_spawned_;
     const Sight* sight_ = nullptr;
     std::uint16_t messages_ = 0;  // see note_message()
+    std::uint32_t owned_ = 0;     // see set_owned()
     bool is_playing_ = false;
     ecs::Entity player_;
     Tick next_tick_ = 0;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxSpawned = 256;
 constexpr double kMaxAheadSeconds = 2;
 constexpr double kRejectionSeconds = 3;
-constexpr double kMessageSeconds = 0.5;  // longest wait for a message that the client sent before an action
+constexpr double kMessageSeconds = 0.5;  // longest wait for what the client sent before an action
 
 }  // namespace
 
@@ -133,24 +133,24 @@ void ServerActions::run_stream(Player& player, ActionStream stream) {
         const ActionRecord& front = player.inbox.waiting(stream).front();
         const auto ahead = static_cast<std::int32_t>(front.tick - tick_);
         if (ahead > 0 && ahead <= most_ahead_) return;
-        if (waits_for_message(player, stream)) return;
+        if (must_wait(player, stream)) return;
         if (!take_tokens(player, front.type)) {
             player.stats.deferred += 1;
             return;
         }
         const ActionRecord record = front;
         run_one(player, stream, record);
-        if (!player.has_left) host_.handle_messages(player.id);
+        if (!player.has_left) host_.handle_waiting(player.id);
     }
 }
 
-/// Returns whether the client sent a message before its next action, and the server has not handled it. After
-/// a while the action does not wait any longer.
-bool ServerActions::waits_for_message(Player& player, ActionStream stream) {
+/// Returns whether the client sent a message or value before its next action, and the server has not handled
+/// it. After a while the action does not wait any longer.
+bool ServerActions::must_wait(Player& player, ActionStream stream) {
     std::optional<Tick>& since = player.held_since[static_cast<std::size_t>(stream)];
-    const std::uint16_t needed = player.inbox.waiting(stream).front().messages;
-    const bool waits = static_cast<std::int16_t>(host_.handle_messages(player.id) - needed) < 0;
-    if (!waits || player.has_left) {
+    host_.handle_waiting(player.id);
+    const ActionRecord& next = player.inbox.waiting(stream).front();
+    if (player.has_left || host_.has_handled(player.id, next.messages, next.owned)) {
         since.reset();
         return player.has_left;
     }

@@ -59,9 +59,14 @@ public:
         /// its words; 0: none.
         virtual void note_named(net::PeerId /*player*/, const SchemaStruct& /*type*/,
                                 std::span<const std::uint32_t> /*words*/, NetId /*also*/) {}
-        /// Returns how many messages in order with actions the server has handled, modulo 2^16, see
-        /// ActionRecord::messages. Handles those that waited for an action that has run now.
-        virtual std::uint16_t handle_messages(net::PeerId /*player*/) { return 0; }
+        /// Handles the player's messages and values that waited for an action that has run now.
+        virtual void handle_waiting(net::PeerId /*player*/) {}
+        /// Returns whether the server has handled the messages and values that the client sent before an
+        /// action, see ActionRecord.
+        virtual bool has_handled(net::PeerId /*player*/, std::uint16_t /*messages*/,
+                                 std::uint32_t /*owned*/) {
+            return true;
+        }
         virtual void give_entity(net::PeerId player, ecs::Entity entity) = 0;
         /// The entity of a player; null if there is none.
         virtual ecs::Entity player_entity(net::PeerId player) const = 0;
@@ -165,7 +170,7 @@ private:
         bool has_left = false;  // the player left during run() or finish(), and is removed at its end
         Sender::Peer peer = 0;
         ActionInbox inbox;
-        std::array<std::optional<Tick>, kActionStreams> held_since;  // by a message that has not arrived
+        std::array<std::optional<Tick>, kActionStreams> held_since;  // by what has not arrived
         std::deque<Spawned> spawned;                // the newest ones: later actions can refer to them
         std::vector<Spawned> outstanding;           // entities of which no record was acknowledged yet
         std::vector<ActionResult> results;          // results of this tick
@@ -186,7 +191,7 @@ private:
     Player* find(net::PeerId player) const;
     void earn_tokens(Player& player) const;
     bool take_tokens(Player& player, std::size_t type) const;
-    bool waits_for_message(Player& player, ActionStream stream);
+    bool must_wait(Player& player, ActionStream stream);
     void run_waiting();
     void run_stream(Player& player, ActionStream stream);
     void run_one(Player& player, ActionStream stream, const ActionRecord& record);

@@ -29,27 +29,28 @@ public:
     struct Item {
         net::Channel channel = net::Channel::reliable;
         std::vector<std::byte> bytes;
-        bool is_in_order = false;               // with actions
+        bool is_in_order = false;               // with actions and values
         std::optional<EarlierActions> earlier;  // run before it
         net::Time arrived{0};
+        std::uint32_t owned = 0;  // as in ActionRecord
     };
-    static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);  // for earlier actions
+    static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);  // for what comes before
     /// deliver: deliver the message now. wait: the message was moved, and take() returns it later. flood:
     /// disconnect the player.
     enum class Verdict : std::uint8_t { deliver, wait, flood };
 
-    /// Call it when a message arrives. Moves it if it must wait. `must_wait`: for earlier actions.
+    /// Call it when a message arrives. Moves it if it must wait. `must_wait`: for what comes before.
     Verdict arrive(const MessageLimits& limits, Item& message, bool must_wait);
     /// Moves the next message that the limits allow to `item`. Returns false if there is none.
     bool take(const MessageLimits& limits, net::Time now, Item& item);
-    /// The same, but the message waits for earlier actions, too. `has_run(actions)`: whether these actions
-    /// have run.
+    /// The same, but the message waits for what the client did before, too. `has_run(item)`: whether this was
+    /// handled.
     template <class HasRun>
     bool take(const MessageLimits& limits, net::Time now, Item& item, HasRun&& has_run) {
         if (waiting_.empty()) return false;
         const Item& front = waiting_.front();
         const bool is_overdue = now - front.arrived >= kLongestWait;
-        if (front.earlier && !is_overdue && !has_run(*front.earlier)) {
+        if (!is_overdue && !has_run(front)) {
             since_ = now;  // the limits are not what it waits for
             return false;
         }

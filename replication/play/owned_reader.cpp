@@ -10,18 +10,20 @@ namespace {
 
 constexpr double kRefusalsPerSecond = 20;
 constexpr double kMaxRefusals = 3 * kRefusalsPerSecond;
-
-constexpr std::size_t kFewNewest = 64;
+constexpr net::Duration kMaxAhead = std::chrono::seconds(2);
 
 }  // namespace
 
-OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, Send send)
+OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick,
+                         Send send)
     : world_(world),
       schema_(schema),
       sender_(sender),
       send_(std::move(send)),
       codec_(*this),
-      checks_(schema.components().size()) {
+      checks_(schema.components().size()),
+      most_ahead_(schema.structs(StructKind::input).empty() ? 0
+                                                            : static_cast<std::int32_t>(kMaxAhead / tick)) {
     for (const SchemaComponent& component : schema.components()) {
         const bool is_owned = component.role == Role::owner;
         ids_.push_back(is_owned ? component.bind(world) : ecs::ComponentId{});
@@ -29,148 +31,159 @@ OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender
     }
 }
 
-void OwnedReader::add_player(PlayerId player, Sender::Peer peer) {
-    Player& added = players_[player];
-    added.id = player;
-    added.peer = peer;
-    added.most_newest = kFewNewest;
-    added.refusals_left = kMaxRefusals;
+void OwnedReader::add_player(PlayerId id, Sender::Peer peer) {
+    players_[id].peer = peer;
+    players_[id].refusals_left = kMaxRefusals;
 }
 
 void OwnedReader::remove_player(PlayerId player) {
     players_.erase(player);
 }
 
-void OwnedReader::reconnect(PlayerId player) {
-    Player* const found = find(player);
-    if (!found) return;
-    found->newest.clear();
-    // The last question may be lost.
-    for (const auto& [net_id, is_given_again] : had_owner_)
-        if (is_given_again && owns(*found, net_id)) to_ask_[player].push_back(net_id);
+void OwnedReader::replace_client(PlayerId id) {
+    Player* const player = find(id);
+    if (!player) return;
+    player->waiting.clear();
+    player->arrived = 0;
+    std::vector<ecs::Entity> owned;
+    sender_.for_each_owned(player->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
+    for (const ecs::Entity entity : owned) change_owner(entity, true);
 }
 
-void OwnedReader::note_owner(ecs::Entity entity, PlayerId owner) {
-    const auto has_owned = [&](ecs::ComponentId id) {
-        return id != ecs::ComponentId{} && world_.has(entity, id);
-    };
-    if (std::ranges::none_of(ids_, has_owned)) return;
-    const NetId net_id = sender_.assign_net_id(entity);
-    const auto [place, is_first] = had_owner_.try_emplace(net_id, false);
-    place->second = !is_first;
-    if (owner && !is_first) to_ask_[owner].push_back(net_id);
-    if (had_owner_.size() <= most_had_owner_) return;
-    std::erase_if(had_owner_, [&](const auto& one) { return !sender_.entity(one.first); });
-    most_had_owner_ = std::max(kFewNewest, 2 * had_owner_.size());
+void OwnedReader::change_owner(ecs::Entity entity, bool had_owner) {
+    const auto has = [&](ecs::ComponentId id) { return id != ecs::ComponentId{} && world_.has(entity, id); };
+    if (std::ranges::none_of(ids_, has)) return;
+    const auto epoch = static_cast<std::uint16_t>(state_of(entity).epoch + 1);
+    had_owner ? set_state(entity, {epoch, 0}) : repeats_.push_back({entity, kRepeats});
 }
 
-void OwnedReader::ask() {
-    for (auto& [player, net_ids] : std::exchange(to_ask_, {}))
-        for (std::span<const NetId> left = net_ids; !left.empty();) {
-            const std::size_t count = std::min(left.size(), kMaxAskedEntities);
-            send_(player, write_send_owned(left.first(count)));
-            left = left.subspan(count);
-        }
+void OwnedReader::set_state(ecs::Entity entity, const OwnerState& state) {
+    world_.set(entity, state);
+    repeats_.push_back({entity, kRepeats});
 }
 
-OwnedReader::Player* OwnedReader::find(PlayerId player) {
+void OwnedReader::repeat_records() {
+    std::erase_if(repeats_, [&](Repeat& repeat) {
+        const auto owner = world_.is_alive(repeat.entity) ? sender_.owner(repeat.entity) : std::nullopt;
+        if (owner) sender_.send_now(*owner, repeat.entity);
+        return !owner || --repeat.ticks_left == 0;
+    });
+}
+
+OwnerState OwnedReader::state_of(ecs::Entity entity) const {
+    const OwnerState* const state = std::as_const(world_).try_get<OwnerState>(entity);
+    return state ? *state : OwnerState{};
+}
+
+const OwnedReader::Player* OwnedReader::find(PlayerId player) const {
     const auto found = players_.find(player);
     return found == players_.end() ? nullptr : &found->second;
 }
 
 bool OwnedReader::is_flood(PlayerId player) const {
-    const Player* const found = const_cast<OwnedReader*>(this)->find(player);
+    const Player* const found = find(player);
     return found && found->refusals_left < 1;
 }
 
 OwnedReader::Stats OwnedReader::stats(PlayerId player) const {
-    const Player* const found = const_cast<OwnedReader*>(this)->find(player);
+    const Player* const found = find(player);
     return found ? found->stats : Stats{};
+}
+
+bool OwnedReader::has_run(PlayerId id, std::uint32_t version) const {
+    const Player* const player = find(id);
+    if (!player) return true;
+    const std::uint32_t done = player->waiting.empty() ? player->arrived : player->waiting[0].version - 1;
+    return static_cast<std::int32_t>(done - version) >= 0;
 }
 
 // The format is specified in ../WIRE.md.
 
-bool OwnedReader::read_section(PlayerId, std::uint64_t packet, BitReader& in) {
-    packet_ = packet;
-    sent_count_ = 0;
+bool OwnedReader::read_section(PlayerId id, std::uint64_t, BitReader& in) {
+    staged_.clear();
+    const Player* const player = find(id);
     const std::uint32_t more = in.read_golomb(kOwnedCountOrder);
-    if (more >= kMaxOwnedValues) return false;
-    NetId net_id = 0;
-    for (std::uint32_t i = 0; i <= more; ++i) {
-        net_id = i == 0 ? in.read(32) : net_id + unzigzag(in.read_golomb(kOwnedNetIdOrder));
-        const std::uint32_t component = in.read_golomb(kOwnedComponentOrder);
-        if (component >= values_.size() || !values_[component]) return false;
-        if (sent_count_ == sent_values_.size()) sent_values_.emplace_back();
-        SentValue& sent = sent_values_[sent_count_++];
-        sent.net_id = net_id;
-        sent.component = static_cast<ComponentIndex>(component);
-        if (!read_value(schema_.components()[component].layout, {}, in, sent.words) || !in.ok()) return false;
-    }
+    if (!player || more >= kMaxOwnedValues) return false;
+    OwnedValue expected;
+    expected.version = player->arrived;
+    expected.before.tick = next_tick_;
+    staged_.resize(more + std::size_t{1});
+    for (std::size_t i = 0; i <= more; ++i)
+        if (!read_owned(schema_, i == 0 ? nullptr : &staged_[i - 1], expected, in, staged_[i])) return false;
     return true;
 }
 
-void OwnedReader::commit_section(PlayerId id, net::Time now) {
-    for (std::size_t i = 0; i < sent_count_; ++i) {
-        Player* const player = find(id);  // a check may disconnect the player
+void OwnedReader::commit_section(PlayerId id, net::Time) {
+    Player* const player = find(id);  // an earlier section may end the player
+    for (OwnedValue& value : staged_) {
         if (!player) return;
+        if (static_cast<std::int32_t>(value.version - player->arrived) <= 0) {
+            player->stats.outdated += 1;
+            continue;
+        }
+        player->arrived = value.version;
+        player->waiting.push_back(std::move(value));
+    }
+}
+
+void OwnedReader::run(PlayerId id, Tick next_tick, net::Time now) {
+    next_tick_ = next_tick;
+    for (Player* player = find(id); player; player = find(id)) {  // a check may end the player
         const double passed_s = std::chrono::duration<double>(now - player->earned_until).count();
         player->earned_until = now;
         player->refusals_left =
             std::min(kMaxRefusals, player->refusals_left + std::max(0.0, passed_s) * kRefusalsPerSecond);
-        if (is_flood(id)) return;
-        judge(*player, sent_values_[i]);
+        if (player->waiting.empty() || must_wait(id, *player, next_tick, now)) return;
+        player->held_since.reset();
+        const OwnedValue value = std::move(player->waiting.front());
+        player->waiting.pop_front();
+        if (!is_flood(id)) judge(id, *player, value);
     }
 }
 
-bool OwnedReader::owns(const Player& player, NetId net_id) const {
-    const ecs::Entity entity = sender_.entity_seen_by(player.peer, net_id);
-    return entity && sender_.owner(entity) == player.peer;
+/// Returns whether the oldest value must wait.
+bool OwnedReader::must_wait(PlayerId id, Player& player, Tick next_tick, net::Time now) {
+    if (player.waiting.size() > kMaxWaiting) return false;
+    const Before& before = player.waiting.front().before;
+    const auto ahead = static_cast<std::int32_t>(before.tick - next_tick);
+    if (ahead > 0 && ahead <= most_ahead_) return true;
+    if (!has_handled_ || has_handled_(id, before)) return false;
+    if (!player.held_since) player.held_since = now;
+    return now - *player.held_since < kLongestWait;
 }
 
-void OwnedReader::judge(Player& player, const SentValue& sent) {
-    const ecs::ComponentId id = ids_[sent.component];
-    const ecs::Entity entity = sender_.entity(sent.net_id);
-    if (!owns(player, sent.net_id) || !world_.has(entity, id)) return void(player.stats.ignored += 1);
-    std::uint64_t& newest = player.newest[{sent.net_id, sent.component}];
-    if (packet_ <= newest) return void(player.stats.outdated += 1);
-    newest = packet_;
-    forget_not_owned(player);
+void OwnedReader::judge(PlayerId id, Player& player, const OwnedValue& sent) {
+    const ecs::ComponentId component_id = ids_[sent.component];
+    const ecs::Entity entity = sender_.entity_seen_by(player.peer, sent.net_id);
+    if (!entity || sender_.owner(entity) != player.peer || !world_.has(entity, component_id) ||
+        state_of(entity).epoch != sent.epoch)
+        return void(player.stats.ignored += 1);
     from_ = player.peer;
     const SchemaComponent& component = schema_.components()[sent.component];
-    // A client that was asked sends values that it did not write: these are not refused.
-    codec_.quantise(component, std::as_const(world_).try_get(entity, id), words_);
+    codec_.quantise(component, std::as_const(world_).try_get(entity, component_id), words_);
     if (words_ == sent.words) return;
     if (checks_[sent.component]) {
         void* const value = values_[sent.component]->get();
         codec_.restore(component, sent.words, value);
-        const PlayerId player_id = player.id;
         std::string why = "the server could not check it";  // if the check throws
-        ecs::all::call_guarded(world_, [&] { why = checks_[sent.component](player_id, entity, value); });
-        Player* const still = find(player_id);  // the check may disconnect the player
+        ecs::all::call_guarded(world_, [&] { why = checks_[sent.component](id, entity, value); });
+        Player* const still = find(id);  // the check may disconnect the player
         if (!still) return;
-        if (!why.empty()) return refuse(*still, sent, why);
-        if (!world_.has(entity, id)) return;  // the check removed the component
+        if (!why.empty()) return refuse(id, *still, sent, why);
+        if (!world_.has(entity, component_id)) return;  // the check removed the component
     }
-    if (world_.patch(entity, id, [&](void* at) { codec_.restore(component, sent.words, at); }))
+    if (world_.patch(entity, component_id, [&](void* at) { codec_.restore(component, sent.words, at); }))
         player.stats.taken += 1;
 }
 
-void OwnedReader::refuse(Player& player, const SentValue& sent, std::string_view why) {
+void OwnedReader::refuse(PlayerId id, Player& player, const OwnedValue& sent, std::string_view why) {
     player.stats.refused += 1;
     player.refusals_left -= 1;
-    OwnedRefusal refusal{packet_, sent.net_id, sent.component, std::string(why), {}};
     const ecs::Entity entity = sender_.entity(sent.net_id);
-    const void* const value = world_.try_get(entity, ids_[sent.component]);
-    if (!value) return;  // the check removed the component
-    codec_.quantise(schema_.components()[sent.component], value, refusal.words);
-    send_(player.id, write_refusal(schema_, refusal));
-}
-
-/// If `newest` has many entries, removes those for entities that the player does not own.
-void OwnedReader::forget_not_owned(Player& player) const {
-    if (player.newest.size() <= player.most_newest) return;
-    std::erase_if(player.newest, [&](const auto& one) { return !owns(player, one.first.net_id); });
-    player.most_newest = std::max(kFewNewest, 2 * player.newest.size());
+    if (!world_.has(entity, ids_[sent.component])) return;  // the check removed the component
+    if (const OwnerState state = state_of(entity); state.epoch == sent.epoch)
+        set_state(entity, {state.epoch, sent.version});
+    send_(id, write_refusal({sent.version, sent.epoch, sent.net_id, sent.component, std::string(why)}));
 }
 
 }  // namespace shoal::replication::all

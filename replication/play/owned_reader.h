@@ -3,13 +3,15 @@
 // world.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../../net/endpoint.h"
@@ -29,32 +31,42 @@ public:
         std::uint64_t refused = 0;  // values refused by a check
         // Values that came when the player did not own the entity, or the entity lacked the component.
         std::uint64_t ignored = 0;
-        std::uint64_t outdated = 0;  // values that arrived after a newer value
+        std::uint64_t outdated = 0;  // values that arrived again, or after a newer value
     };
 
     /// Sends a reliable message to a player.
     using Send = std::function<void(PlayerId, std::span<const std::byte>)>;
-    /// The arguments must outlive this object.
-    OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, Send send);
+    /// The arguments must outlive this object. `tick`: time between two ticks.
+    OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick, Send send);
     OwnedReader(const OwnedReader&) = delete;
     OwnedReader& operator=(const OwnedReader&) = delete;
 
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
-    /// Call it when the player has a new connection: packet numbers begin anew.
-    void reconnect(PlayerId player);
-    /// Call it when a player becomes the owner of an entity, or nobody does.
-    void note_owner(ecs::Entity entity, PlayerId owner);
-    /// Asks the new owners of note_owner() for their values, if the entity had an earlier owner. A client may
-    /// not have noticed that it was not the owner for a time: then it holds a value that the server ignored,
-    /// or another one than the server has. Call it once in a tick.
-    void ask();
+    /// Call it when the player has another client, which numbers its values anew. Drops the values that wait.
+    void replace_client(PlayerId player);
+    /// Call it when a living entity gets another owner, or none. If it had one, the values that this owner
+    /// has sent are ignored from now on.
+    void change_owner(ecs::Entity entity, bool had_owner);
+    /// Sends the records of changed owners and refusals again in the following ticks. Call it once in a tick,
+    /// before the sender's update().
+    void repeat_records();
 
     /// Returns the reason to refuse a value; at most kMaxRefusalBytes of it are sent. Empty: the value is
     /// accepted. It is not called for a value that the server has already.
     using Check = std::function<std::string(PlayerId, ecs::Entity, const void* value)>;
     /// Sets the check of a component. Without a check all values are accepted.
     void set_check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
+
+    /// Handles the values of a player that are due, in order. A value waits for its tick, if the schema has
+    /// an input, and then at most kLongestWait for what the client did before, see has_handled().
+    void run(PlayerId player, Tick next_tick, net::Time now);
+    static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);
+    /// Sets the function that returns whether the server has handled what a client did before a value.
+    using HasHandled = std::function<bool(PlayerId, const Before&)>;
+    void set_has_handled(HasHandled fn) { has_handled_ = std::move(fn); }
+    /// Returns whether the player's value with this version was handled, and all earlier ones.
+    bool has_run(PlayerId player, std::uint32_t version) const;
 
     /// Returns whether too many values of the player were refused: more than 20 per second (60 at once). Then
     /// further values of the player have no effect.
@@ -66,56 +78,53 @@ public:
     void commit_section(PlayerId player, net::Time now) override;
 
 private:
-    struct Key {
-        NetId net_id;
-        ComponentIndex component;
-        auto operator<=>(const Key&) const = default;
-    };
     struct Player {
-        PlayerId id;
         Sender::Peer peer = 0;
-        std::map<Key, std::uint64_t> newest;  // number of the packet with the newest value
-        std::size_t most_newest = 0;          // size of `newest` above which forget_not_owned() cleans it
+        std::deque<OwnedValue> waiting;
+        std::uint32_t arrived = 0;            // version of the newest value that arrived
+        std::optional<net::Time> held_since;  // the first of `waiting` is due, but waits for something else
         double refusals_left = 0;
         net::Time earned_until{0};  // time up to which refusals_left has grown
         Stats stats;
     };
-    /// A value that a client sent.
-    struct SentValue {
-        NetId net_id = 0;
-        ComponentIndex component = 0;
-        std::vector<std::uint32_t> words;
+
+    /// The owner of an entity gets its record in so many ticks: if it is lost, what the owner writes is lost.
+    struct Repeat {
+        ecs::Entity entity;
+        int ticks_left;
     };
+
+    static constexpr std::size_t kMaxWaiting = 256;  // a value beyond it does not wait
+    static constexpr int kRepeats = 3;
 
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
     ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(from_, net_id); }
 
-    Player* find(PlayerId player);
-    void judge(Player& player, const SentValue& sent);
-    void refuse(Player& player, const SentValue& sent, std::string_view why);
-    void forget_not_owned(Player& player) const;
-    bool owns(const Player& player, NetId net_id) const;
+    const Player* find(PlayerId player) const;
+    Player* find(PlayerId player) { return const_cast<Player*>(std::as_const(*this).find(player)); }
+    bool must_wait(PlayerId id, Player& player, Tick next_tick, net::Time now);
+    void judge(PlayerId id, Player& player, const OwnedValue& sent);
+    void refuse(PlayerId id, Player& player, const OwnedValue& sent, std::string_view why);
+    OwnerState state_of(ecs::Entity entity) const;
+    void set_state(ecs::Entity entity, const OwnerState& state);
 
     ecs::World& world_;
     const Schema& schema_;
     Sender& sender_;
     Send send_;
+    HasHandled has_handled_;
     StructCodec codec_;
     std::vector<ecs::ComponentId> ids_;                 // by component; only if it has from_owner()
     std::vector<std::unique_ptr<StructValue>> values_;  // by component; null without from_owner()
     std::vector<Check> checks_;                         // by component
     std::unordered_map<PlayerId, Player> players_;
-    // Entities with components with from_owner() that had an owner; true: the owner has changed since.
-    std::unordered_map<NetId, bool> had_owner_;
-    std::size_t most_had_owner_ = 64;  // size of had_owner_ above which dead entities are removed
-    std::map<PlayerId, std::vector<NetId>> to_ask_;
+    std::vector<Repeat> repeats_;
+    std::int32_t most_ahead_;  // a value for a tick further in the future does not wait for it
+    Tick next_tick_ = 0;       // argument of the last run()
 
-    Sender::Peer from_ = 0;  // peer of the player whose value judge() handles
-    // From read_section(), for commit_section().
-    std::uint64_t packet_ = 0;
-    std::vector<SentValue> sent_values_;
+    Sender::Peer from_ = 0;             // peer of the player whose value judge() handles
+    std::vector<OwnedValue> staged_;    // from read_section(), for commit_section()
     std::vector<std::uint32_t> words_;  // scratch: a value in the world
-    std::size_t sent_count_ = 0;
 };
 
 }  // namespace shoal::replication::all

@@ -1,65 +1,117 @@
 #include "owned_wire.h"
 
-#include <cassert>
-
 #include "../../net/bytes.h"
 #include "../codec/codec.h"
 #include "message_kind.h"
 
 namespace shoal::replication::all {
+namespace {
+
+constexpr unsigned kNetIdOrder = 2, kComponentOrder = 2, kEpochOrder = 0, kStepOrder = 0;
+constexpr unsigned kVersionBits = 24, kTickBits = 12;
+
+bool has_input(const Schema& schema) {
+    return !schema.structs(StructKind::input).empty();
+}
+
+/// Returns the number nearest to `expected` that has these low bits.
+std::uint32_t nearest(std::uint32_t low, unsigned bits, std::uint32_t expected) {
+    const std::uint32_t range = std::uint32_t{1} << bits;
+    return expected + ((low - expected + range / 2) % range) - range / 2;
+}
+
+void write_actions_before(const std::optional<EarlierActions>& actions, BitWriter& out) {
+    out.write_bool(actions.has_value());
+    if (!actions) return;
+    for (const std::uint16_t next : actions->next) out.write(next, 16);
+    out.write(actions->epoch, 8);
+}
+
+std::optional<EarlierActions> read_actions_before(BitReader& in) {
+    if (!in.read_bool()) return std::nullopt;
+    EarlierActions actions;
+    for (std::uint16_t& next : actions.next) next = static_cast<std::uint16_t>(in.read(16));
+    actions.epoch = static_cast<std::uint8_t>(in.read(8));
+    return actions;
+}
+
+}  // namespace
 
 // The format is specified in ../WIRE.md.
 
-std::vector<std::byte> write_refusal(const Schema& schema, const OwnedRefusal& refusal) {
+void write_owned(const Schema& schema, const OwnedValue& value, const OwnedValue* previous, BitWriter& out) {
+    const Before& before = value.before;
+    if (!previous) {
+        out.write(value.version % (1u << kVersionBits), kVersionBits);
+        if (has_input(schema)) out.write(before.tick % (1u << kTickBits), kTickBits);
+        out.write(value.net_id, 32);
+    } else {
+        out.write_golomb(value.version - previous->version - 1, kStepOrder);
+        if (has_input(schema)) out.write_golomb(before.tick - previous->before.tick, kStepOrder);
+        out.write_golomb(zigzag(value.net_id - previous->net_id), kNetIdOrder);
+    }
+    const Before last = previous ? previous->before : Before{};
+    const bool is_other = before.messages != last.messages || before.actions != last.actions;
+    out.write_bool(is_other);
+    if (is_other) {
+        out.write(before.messages, 16);
+        write_actions_before(before.actions, out);
+    }
+    out.write_golomb(value.component, kComponentOrder);
+    out.write_golomb(value.epoch, kEpochOrder);
+    write_value(schema.components()[value.component].layout, {}, value.words, out);
+}
+
+bool read_owned(const Schema& schema, const OwnedValue* previous, const OwnedValue& expected, BitReader& in,
+                OwnedValue& value) {
+    value.before = previous ? previous->before : Before{};
+    if (!previous) {
+        value.version = nearest(in.read(kVersionBits), kVersionBits, expected.version);
+        if (has_input(schema))
+            value.before.tick = nearest(in.read(kTickBits), kTickBits, expected.before.tick);
+        value.net_id = in.read(32);
+    } else {
+        value.version = previous->version + in.read_golomb(kStepOrder) + 1;
+        if (has_input(schema)) value.before.tick += in.read_golomb(kStepOrder);
+        value.net_id = previous->net_id + unzigzag(in.read_golomb(kNetIdOrder));
+    }
+    if (in.read_bool()) {
+        value.before.messages = static_cast<std::uint16_t>(in.read(16));
+        value.before.actions = read_actions_before(in);
+    }
+    const std::uint32_t component = in.read_golomb(kComponentOrder);
+    if (component >= schema.components().size() || schema.components()[component].role != Role::owner)
+        return false;
+    value.component = static_cast<ComponentIndex>(component);
+    const std::uint32_t epoch = in.read_golomb(kEpochOrder);
+    value.epoch = static_cast<std::uint16_t>(epoch);
+    return epoch <= 0xffff && read_value(schema.components()[component].layout, {}, in, value.words) &&
+           in.ok();
+}
+
+std::vector<std::byte> write_refusal(const OwnedRefusal& refusal) {
     const std::string_view why = std::string_view(refusal.why).substr(0, kMaxRefusalBytes);
-    BitWriter out;
-    out.write(static_cast<std::uint64_t>(MessageKind::refused_value), 8);
-    out.write(refusal.packet & 0xffff'ffff, 32);
-    out.write(refusal.packet >> 32, 32);
-    out.write(refusal.net_id, 32);
-    out.write(refusal.component, 16);
-    out.write(why.size(), 8);
-    for (const char c : why) out.write(static_cast<unsigned char>(c), 8);
-    write_value(schema.components()[refusal.component].layout, {}, refusal.words, out);
-    std::vector<std::byte> message(out.byte_count());
-    out.copy_to(message);
+    std::vector<std::byte> message(13 + why.size());
+    net::all::ByteWriter out(message);
+    out.u8(static_cast<std::uint64_t>(MessageKind::refused_value));
+    out.u32(refusal.version);
+    out.u16(refusal.epoch);
+    out.u32(refusal.net_id);
+    out.u16(refusal.component);
+    out.bytes(std::as_bytes(std::span(why)));
     return message;
 }
 
 std::optional<OwnedRefusal> read_refusal(const Schema& schema, std::span<const std::byte> message) {
-    BitReader in(message);
-    if (in.read(8) != static_cast<std::uint32_t>(MessageKind::refused_value)) return std::nullopt;
-    OwnedRefusal refusal;
-    refusal.packet = in.read(32);
-    refusal.packet |= std::uint64_t{in.read(32)} << 32;
-    refusal.net_id = in.read(32);
-    refusal.component = static_cast<ComponentIndex>(in.read(16));
-    const std::uint32_t length = in.read(8);
-    if (refusal.component >= schema.components().size() || length > kMaxRefusalBytes) return std::nullopt;
-    const SchemaComponent& component = schema.components()[refusal.component];
-    if (component.role != Role::owner) return std::nullopt;
-    for (std::uint32_t i = 0; i < length; ++i) refusal.why.push_back(static_cast<char>(in.read(8)));
-    if (!read_value(component.layout, {}, in, refusal.words) || !in.at_padding()) return std::nullopt;
-    return refusal;
-}
-
-std::vector<std::byte> write_send_owned(std::span<const std::uint32_t> net_ids) {
-    assert(net_ids.size() <= kMaxAskedEntities);
-    std::vector<std::byte> message(1 + 4 * net_ids.size());
-    net::all::ByteWriter out(message);
-    out.u8(static_cast<std::uint8_t>(MessageKind::send_owned));
-    for (const std::uint32_t net_id : net_ids) out.u32(net_id);
-    return message;
-}
-
-std::optional<std::vector<std::uint32_t>> read_send_owned(std::span<const std::byte> message) {
     net::all::ByteReader in(message);
-    const bool is_send_owned = in.u8() == static_cast<std::uint8_t>(MessageKind::send_owned);
-    if (!is_send_owned || message.size() % 4 != 1 || message.size() > 1 + 4 * kMaxAskedEntities)
+    if (in.u8() != static_cast<std::uint8_t>(MessageKind::refused_value)) return std::nullopt;
+    if (message.size() < 13 || message.size() > 13 + kMaxRefusalBytes) return std::nullopt;
+    OwnedRefusal refusal{in.u32(), in.u16(), in.u32(), in.u16(), {}};
+    if (refusal.component >= schema.components().size() ||
+        schema.components()[refusal.component].role != Role::owner)
         return std::nullopt;
-    std::vector<std::uint32_t> net_ids(message.size() / 4);
-    for (std::uint32_t& net_id : net_ids) net_id = in.u32();
-    return net_ids;
+    for (const std::byte byte : message.subspan(13)) refusal.why += static_cast<char>(byte);
+    return refusal;
 }
 
 }  // namespace shoal::replication::all

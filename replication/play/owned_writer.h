@@ -7,11 +7,11 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "../../ecs/change_collector.h"
 #include "../../ecs/query.h"
+#include "../../net/fifo.h"
 #include "../receive/receiver.h"
 #include "owned_wire.h"
 #include "uplink.h"
@@ -19,8 +19,9 @@
 namespace shoal::replication::all {
 
 /// While this client owns an entity (it has the tag Mine), records can add and remove components with
-/// from_owner(), but do not change their values. If the game writes such a component, its newest value is
-/// sent, and sent again if the packet is lost. Not thread-safe.
+/// from_owner(), but change their values only with the OwnerState. A payload contains, beginning with the
+/// oldest, the values that are not known to have arrived, as many as fit. So if a payload is delivered, the
+/// server has its values and all earlier ones. Not thread-safe.
 class OwnedWriter final : public SectionWriter {
 public:
     struct Stats {
@@ -38,15 +39,18 @@ public:
     using Refused = std::function<void(ecs::Entity, std::string_view why)>;
     void on_refused(ComponentIndex component, Refused handler) { handlers_[component] = std::move(handler); }
 
-    /// Finds the entities that this client owns now, and the values that the game wrote since the last call.
-    /// Call it once between two calls of Receiver::apply(), outside of hooks and queries.
-    void update();
-    /// Handles the server's message that it refused a value, or that it needs the values of entities. Returns
-    /// false, without effect, if the message has another kind or is malformed. Call it outside of hooks and
-    /// queries.
+    /// Takes the values that the game wrote since the last call. `before`: what the client did before.
+    void take(const Before& before);
+    /// As take(), before an action or message. Returns the version of the newest value, which the action or
+    /// message names. The value is sent even if there is a newer one.
+    std::uint32_t name_newest(const Before& before);
+    /// Finds the entities that this client owns now, and calls take(). Then the next payload is due. Call it
+    /// once between two calls of Receiver::apply(), outside of hooks and queries.
+    void update(const Before& before);
+    /// Keeps the server's message that it refused a value, until the world has the server's value. Returns
+    /// false, without effect, if the message has another kind or is malformed.
     bool receive(std::span<const std::byte> message);
-    /// Prepares for a new connection to a server that knows what this client has. Sends again the values of
-    /// all components that were ever sent, because a refusal may be lost. Packet numbers begin anew.
+    /// Prepares for a new connection to a server that knows what this client has: it counts messages anew.
     void reconnect();
     /// Removes all entities and values, for a new connection. Call it after Receiver::reset().
     void reset();
@@ -56,41 +60,39 @@ public:
     void on_fate(std::uint64_t packet, bool delivered) override;
 
     const Stats& stats() const { return stats_; }
-    /// For tests: number of entities that the server has asked for and that this client remembers.
-    std::size_t asked_count() const { return asked_.size(); }
 
-    /// For tests: the pending values are counted, and the entities are in order.
+    /// For tests: the entities and the versions are in order.
     bool is_consistent() const;
 
 private:
-    /// The versions of a value are numbered by the packets that carry them.
     struct Value {
         ComponentIndex component = 0;
-        bool is_pending = false;
-        std::uint64_t first_packet = 0;    // first packet with the present value; 0: it was not sent
-        std::uint64_t last_packet = 0;     // newest packet with any value of the component; 0: none
-        std::uint64_t refused_packet = 0;  // newest packet whose value was refused
+        std::uint32_t version = 0;         // of the newest value that the game wrote; 0: none
         std::vector<std::uint32_t> words;  // the last known value in the world
     };
     struct Owned {
         ecs::Entity entity;
         NetId net_id = 0;
         std::optional<Tick> shown;  // tick of the version that has the components of `values`
+        OwnerState state;           // in this version
         std::vector<Value> values;  // in the order of their components
     };
+    struct Sent {
+        std::uint64_t packet;
+        std::uint32_t newest;  // version of the last value in the packet
+    };
 
-    static constexpr std::size_t kFewAsked = 64;
+    static constexpr std::size_t kMaxPinned = 32;  // see add()
+    static constexpr std::size_t kMaxRefusals = 64;
 
     std::vector<Owned>::iterator place_of(ecs::Entity entity);
-    bool use_refusal(std::span<const std::byte> message);
-    void note_asked(NetId net_id);
     bool is_shown(ecs::Entity entity) const;
     void follow_version(Owned& owned);
-    void hold(const Owned& owned, Value& value, const ImageCursor& image);
+    void restore(const Owned& owned, Value& value, const ImageCursor& image);
+    void release(Owned& owned);
     bool capture(ecs::Entity entity, Value& value);
-    void update_value(ecs::Entity entity, Value& value);
-    void set_pending(Value& value, bool is_pending);
-    Value* find(ecs::Entity entity, ComponentIndex component);
+    void add(const Owned& owned, Value& value);
+    void tell_refused();
 
     ecs::World& world_;
     const Schema& schema_;
@@ -100,11 +102,15 @@ private:
     std::vector<ComponentIndex> components_;  // components with from_owner(), ascending
     std::vector<Refused> handlers_;           // by component
     std::vector<Owned> owned_;                // by entity, ascending
-    // Entities whose values the server needs, also if this client learns only later that it owns them again.
-    std::unordered_set<NetId> asked_;
-    std::size_t most_asked_ = kFewAsked;  // size of asked_ above which those that are no replicas go
-    std::size_t pending_count_ = 0;
-    std::size_t next_ = 0;  // index in owned_, modulo its size, at which the next section begins
+    std::vector<OwnedValue> waiting_;         // not known to have arrived; the oldest first
+    std::uint32_t newest_ = 0;                // version of the newest value
+    std::uint32_t named_ = 0;                 // version of the newest value that an action or message names
+    Before before_;                           // argument of the running take()
+    bool has_input_;                          // of the schema
+    bool is_due_ = false;                     // there was no payload since update()
+    std::uint32_t payloads_left_ = 0;         // payloads to come with the values in waiting_
+    net::all::Fifo<Sent> sent_;               // packets in flight, the oldest first
+    std::vector<OwnedRefusal> refusals_;      // to be told
     bool lacked_room_ = false;
     Receiver::Value captured_;
     BitWriter value_, values_;

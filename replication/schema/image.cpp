@@ -66,6 +66,8 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->has_pairs |= static_cast<bool>(component.pairs);
         shape->has_optional |= component.is_optional;
         shape->has_owned |= component.role == Role::owner;
+        if (component.type == &type_address<OwnerState>)
+            shape->owner_state = static_cast<std::uint32_t>(shape->lanes.size() - 1);
         shape->is_restricted |= component.viewers != to_everyone() || component.role == Role::owner;
         is_displayed |= component.display.kind != Display::Kind::step;
         is_in_group |= component.type == &type_address<Mine> || component.type == &type_address<ToPredict>;
@@ -92,6 +94,12 @@ void ShapeTable::drop_unused(std::size_t most) {
         return true;
     });
     most_shapes_ = std::max(kFewShapes, 2 * shapes_.size());
+}
+
+OwnerState owner_state(const Image& image) {
+    if (!image.shape || image.shape->owner_state == Shape::kAbsent) return {};
+    const std::uint32_t* const lanes = image.lanes(image.shape->owner_state);
+    return {static_cast<std::uint16_t>(lanes[0]), lanes[1]};
 }
 
 std::size_t cost_of(const Schema& schema, const Image& image) {

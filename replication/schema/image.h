@@ -41,10 +41,11 @@ struct Shape {
     bool has_pairs = false;
     bool has_parts = false;
     bool has_optional = false;
-    bool is_delayed = false;     // a client that interpolates shows it at the render time
-    bool has_owned = false;      // the shape has a component with from_owner()
-    bool is_restricted = false;  // not everyone gets all components
-    std::size_t cost = 0;        // see cost_of(); without parts and references
+    bool is_delayed = false;              // a client that interpolates shows it at the render time
+    bool has_owned = false;               // the shape has a component with from_owner()
+    bool is_restricted = false;           // not everyone gets all components
+    std::uint32_t owner_state = kAbsent;  // position of OwnerState in components
+    std::size_t cost = 0;                 // see cost_of(); without parts and references
     // Used by a VersionPool: how many versions have this shape, and the number of the shape in the pool, if
     // there are versions.
     mutable std::uint32_t versions = 0;
@@ -111,6 +112,9 @@ struct Image {
 
     friend bool operator==(const Image& a, const Image& b);
 };
+
+/// Returns the OwnerState in an image; if it has none, OwnerState{}.
+OwnerState owner_state(const Image& image);
 
 /// Returns what an entity with this image costs a client, in bytes: the memory that it takes beside its
 /// versions, roughly and at least. A predicted entity counts for kPredictedBytes, and each pair for

@@ -172,6 +172,10 @@ void Schema::add_to_predict() {
     optional<ToPredict>();
 }
 
+void Schema::add_owner_state() {
+    if (find<OwnerState>() == kMaxComponents) component<OwnerState>("shoal.owner", to_owner());
+}
+
 void Schema::add(StructKind kind, SchemaStruct added) {
     const std::string_view what = kind_name(kind);
     std::vector<SchemaStruct>& all = structs_[static_cast<std::size_t>(kind)];

@@ -64,6 +64,14 @@ struct Teleports {
     std::uint16_t count = 0;  // wraps around
 };
 
+/// What the server tells the owner of an entity about the components with from_owner(). A schema with such a
+/// component has this one. An entity has it once an owner lost it, or the server refused a value.
+struct OwnerState {
+    std::uint16_t epoch = 0;    // rises when an owner loses the entity; wraps around
+    std::uint32_t refused = 0;  // version of the newest value of this epoch that was refused, see OwnedValue
+    friend bool operator==(const OwnerState&, const OwnerState&) = default;
+};
+
 template <class T>
 struct Field;
 
@@ -422,6 +430,8 @@ public:
     /// The component that holds the input on the entities of players. Requires that the schema has an input.
     std::size_t input_component() const { return find(structs(StructKind::input)[0].type); }
 
+    /// Returns whether clients write some components, see from_owner().
+    bool has_owned() const { return find<OwnerState>() != kMaxComponents; }
     /// Returns whether clients compute some components ahead of the server.
     bool predicts() const {
         return std::any_of(components_.begin(), components_.end(),
@@ -463,6 +473,7 @@ private:
     void add(SchemaComponent component);
     void add_teleports();
     void add_to_predict();
+    void add_owner_state();
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
     /// A component, message, input or action, as summaries and errors name it.
@@ -547,6 +558,7 @@ void Schema::component(std::string_view name, const Options&... options) {
         add(std::move(out));
         if (all.display.kind != Display::Kind::step) add_teleports();
         if (all.role == Role::predicted) add_to_predict();
+        if (all.role == Role::owner) add_owner_state();
     }
 }
 

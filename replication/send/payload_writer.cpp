@@ -168,8 +168,12 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     }
     const Shadow::Entry& entry = shadow_[slot.entry];
     const View shown = view.shown(index);
-    const std::optional<Version> baseline =
+    std::optional<Version> baseline =
         slot.has_acked ? shadow_.baseline(slot.entry, slot.acked, shown.classes) : std::nullopt;
+    // The owner does not have the server's values of what it decides, see keep_owned().
+    if (baseline && shown.is_owner() &&
+        owner_state(baseline->image) != owner_state(entry.versions.newest()->image))
+        baseline.reset();
     candidate.delta = deltas_.get(slot.entry, baseline, shown);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.

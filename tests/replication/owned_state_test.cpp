@@ -49,10 +49,11 @@ TEST(OwnedState, APacketBringsAllComponentsOfAnEntityOnce) {
     EXPECT_EQ(harbour.banner(), "Ann");
     EXPECT_EQ(stage.world.get<Aim>(harbour.ship).angle, 3);
     EXPECT_EQ(stage.owned.stats(harbour.first.id).taken, 2u);
-    EXPECT_EQ(stage.owned.stats(harbour.first.id).outdated, 0u);
     stage.world.set(harbour.ship, Banner{"by the server"});
+    const std::uint64_t outdated = stage.owned.stats(harbour.first.id).outdated;
     EXPECT_TRUE(stage.uplink.read(harbour.first.id, packet.number, packet.bytes, net::Time{}));
-    EXPECT_EQ(stage.owned.stats(harbour.first.id).outdated, 2u);
+    stage.owned.run(harbour.first.id, stage.next_tick, net::Time{});
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).outdated, outdated + 2);
     EXPECT_EQ(harbour.banner(), "by the server");
 }
 
@@ -143,9 +144,8 @@ TEST(OwnedState, Trap37AfterARefusalALaterValueIsTaken) {
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 2u);
 }
 
-// Goal: a value that was sent twice, because its first packet seemed to be lost, is refused once for the
-// game.
-TEST(OwnedState, ARefusalOfBothCopiesOfAValueIsToldOnce) {
+// Goal: a value that was sent twice, because its first packet seemed to be lost, is refused once.
+TEST(OwnedState, AValueThatArrivesTwiceIsRefusedOnce) {
     Harbour harbour;
     Stage& stage = harbour.stage;
     harbour.write(harbour.first, "bad one");
@@ -155,7 +155,7 @@ TEST(OwnedState, ARefusalOfBothCopiesOfAValueIsToldOnce) {
     EXPECT_TRUE(stage.uplink.read(harbour.first.id, packet.number, packet.bytes, net::Time{}));
     packet.is_lost = true;
     stage.run(6);
-    EXPECT_EQ(stage.owned.stats(harbour.first.id).refused, 2u);
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).refused, 1u);
     EXPECT_EQ(harbour.first.owned.stats().refused, 1u);
     EXPECT_EQ(harbour.refusals[&harbour.first], std::vector<std::string>{"no such words"});
     EXPECT_EQ(harbour.banner_of(harbour.first), "guest");
@@ -188,49 +188,6 @@ TEST(OwnedState, Trap38ValuesUnderWayWhenTheEntityChangesHandsAreIgnored) {
     EXPECT_TRUE(harbour.stage.is_equal(harbour.first) && harbour.stage.is_equal(harbour.second));
 }
 
-// Goal: at rest the server has the owner's value, although the owner did not notice that another player, or
-// nobody, owned the entity for a time.
-TEST(OwnedState, AnOwnerThatDidNotNoticeALossSendsItsValuesAgain) {
-    for (const bool is_to_nobody : {false, true}) {
-        Harbour harbour;
-        harbour.write(harbour.first, "ours");
-        harbour.stage.settle(20);
-        harbour.stage.give(is_to_nobody ? nullptr : &harbour.second, harbour.ship);
-        harbour.stage.world.set(harbour.ship, Banner{"theirs"});
-        harbour.stage.give(&harbour.first, harbour.ship);
-        harbour.stage.settle(20);
-        EXPECT_EQ(harbour.banner(), "ours");
-        EXPECT_EQ(harbour.banner_of(harbour.first), "ours");
-        EXPECT_EQ(harbour.banner_of(harbour.second), "ours");
-    }
-}
-
-// Goal: a client that gets its entities back, and has written nothing, is not refused and not disconnected,
-// although the game accepts no values at that time.
-TEST(OwnedState, AValueThatTheServerHasIsNotRefused) {
-    Harbour harbour;
-    std::vector<ecs::Entity> ships;
-    for (int i = 0; i < 100; ++i) {
-        ships.push_back(harbour.stage.world.spawn(Replicated{}, Banner{"guest"}));
-        harbour.stage.give(&harbour.first, ships.back());
-    }
-    harbour.stage.settle(20);
-    harbour.stage.owned.set_check(Harbour::component<Banner>(), [](net::PeerId, ecs::Entity, const void*) {
-        return std::string("the round has not begun");
-    });
-    for (const ecs::Entity ship : ships) harbour.stage.give(nullptr, ship);
-    for (const ecs::Entity ship : ships) harbour.stage.give(&harbour.first, ship);
-    harbour.stage.settle(20);
-    EXPECT_GE(harbour.first.owned.stats().sent, 100u);
-    EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 0u);
-    EXPECT_FALSE(harbour.stage.owned.is_flood(harbour.first.id));
-    EXPECT_TRUE(harbour.refusals[&harbour.first].empty());
-    harbour.write(harbour.first, "ours");
-    harbour.stage.settle(20);
-    EXPECT_EQ(harbour.refusals[&harbour.first], std::vector<std::string>{"the round has not begun"});
-    EXPECT_EQ(harbour.banner_of(harbour.first), "guest");
-}
-
 TEST(OwnedState, ACheckThatAcceptsAValueMayRemoveTheComponentOrTheEntity) {
     for (const bool destroys : {false, true}) {
         Harbour harbour;
@@ -249,75 +206,6 @@ TEST(OwnedState, ACheckThatAcceptsAValueMayRemoveTheComponentOrTheEntity) {
         EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).taken, 0u);
         EXPECT_TRUE(harbour.stage.is_equal(harbour.first));
     }
-}
-
-// What the server asks for, and what it forgets
-
-TEST(OwnedState, TheServerAsksOnlyForValuesThatTheEntityHasAndThatHadAnOwner) {
-    Harbour harbour;
-    Stage& stage = harbour.stage;
-    const ecs::Entity rock = stage.world.spawn(Replicated{}, Cargo{1});
-    stage.run(4);
-    ASSERT_TRUE(harbour.first.messages.empty() && harbour.second.messages.empty());
-    stage.give(&harbour.first, rock);
-    stage.give(&harbour.second, rock);
-    EXPECT_TRUE(harbour.second.messages.empty()) << "it has no component of its owner";
-    const ecs::Entity boat = stage.world.spawn(Replicated{}, Banner{"boat"});
-    stage.give(&harbour.first, boat);
-    EXPECT_TRUE(harbour.first.messages.empty()) << "the first owner has the server's value";
-    stage.give(&harbour.second, boat);
-    ASSERT_EQ(harbour.second.messages.size(), 1u);
-    EXPECT_EQ(read_send_owned(harbour.second.messages[0].bytes),
-              std::vector<std::uint32_t>{stage.sender.net_id(boat)});
-    stage.owned.ask();
-    EXPECT_EQ(harbour.second.messages.size(), 1u) << "it was asked";
-    stage.give(nullptr, boat);
-    EXPECT_TRUE(harbour.first.messages.empty());
-    EXPECT_EQ(harbour.second.messages.size(), 1u) << "nobody owns it";
-}
-
-TEST(OwnedState, TheServerAsksForManyEntitiesInSeveralMessages) {
-    Harbour harbour;
-    Stage& stage = harbour.stage;
-    std::vector<ecs::Entity> boats;
-    for (int i = 0; i < 450; ++i) boats.push_back(stage.world.spawn(Replicated{}, Banner{"boat"}));
-    for (const ecs::Entity boat : boats) stage.owned.note_owner(boat, harbour.first.id);
-    stage.owned.ask();
-    EXPECT_TRUE(harbour.first.messages.empty());
-    for (std::size_t i = 0; i < 200; ++i) stage.world.destroy(boats[i]);
-    for (std::size_t i = 200; i < 450; ++i) stage.owned.note_owner(boats[i], harbour.second.id);
-    stage.owned.ask();
-    std::vector<std::uint32_t> asked;
-    for (const Stage::Bytes& message : harbour.second.messages) {
-        const std::vector<std::uint32_t> some = read_send_owned(message.bytes).value();
-        asked.insert(asked.end(), some.begin(), some.end());
-    }
-    EXPECT_EQ(harbour.second.messages.size(), 2u) << "200 and 50";
-    ASSERT_EQ(asked.size(), 250u);
-    for (std::size_t i = 0; i < 250; ++i) EXPECT_EQ(asked[i], stage.sender.net_id(boats[200 + i]));
-}
-
-TEST(OwnedState, WhatAPlayerWasAskedForIsAskedAgainWhenItReconnects) {
-    Harbour harbour;
-    Stage& stage = harbour.stage;
-    const auto entity = [&](Stage::Client* first, Stage::Client* second) {
-        const ecs::Entity boat = stage.world.spawn(Replicated{}, Banner{"boat"});
-        stage.run(2);
-        stage.give(first, boat);
-        if (second) stage.give(second, boat);
-        return boat;
-    };
-    entity(&harbour.first, nullptr);
-    const ecs::Entity again = entity(&harbour.second, &harbour.first);
-    entity(&harbour.first, &harbour.second);
-    stage.run(10);
-    ASSERT_TRUE(harbour.first.messages.empty());
-    stage.owned.reconnect(harbour.first.id);
-    stage.owned.reconnect({});
-    stage.owned.ask();
-    ASSERT_EQ(harbour.first.messages.size(), 1u);
-    EXPECT_EQ(read_send_owned(harbour.first.messages[0].bytes),
-              std::vector<std::uint32_t>{stage.sender.net_id(again)});
 }
 
 TEST(OwnedState, AnUnknownPlayerHasNoStatistics) {
@@ -352,24 +240,6 @@ TEST(OwnedState, ACheckThatRefusesAValueMayRemoveTheComponentOrTheEntity) {
     }
 }
 
-TEST(OwnedState, AMessageThatAsksForValuesIsBounded) {
-    const std::vector<std::uint32_t> net_ids{3, 0, 0xffff'ffff};
-    EXPECT_EQ(read_send_owned(write_send_owned(net_ids)), net_ids);
-    std::vector<std::byte> message = write_send_owned(std::vector<std::uint32_t>(kMaxAskedEntities, 9));
-    EXPECT_TRUE(read_send_owned(message));
-    message.resize(message.size() + 4);
-    EXPECT_FALSE(read_send_owned(message));
-    message.resize(8);
-    EXPECT_FALSE(read_send_owned(message));
-    EXPECT_FALSE(read_send_owned({}));
-    Harbour harbour;
-    for (std::uint32_t i = 0; i < 100'000; ++i)
-        EXPECT_TRUE(harbour.first.owned.receive(write_send_owned(std::vector<std::uint32_t>{1'000 + i})));
-    EXPECT_LE(harbour.first.owned.asked_count(), 64u);
-    harbour.stage.settle(20);
-    EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).taken, 0u);
-}
-
 TEST(OwnedState, TheServerDecidesWhetherTheComponentIsThere) {
     Harbour harbour;
     harbour.stage.world.remove<Banner>(harbour.ship);
@@ -398,7 +268,7 @@ TEST(OwnedState, AnEntityThatDiesOrLeavesEndsItsValues) {
 // Goal: at rest all worlds agree, whatever is lost, delayed, refused, given away, removed or destroyed.
 // Method: each value has a number that rises; the server must see the numbers of one owner rise, too.
 TEST(OwnedState, WorldsAgreeAtRestWhateverTheLinkDoes) {
-    std::uint64_t taken = 0, refused = 0, older = 0;
+    std::uint64_t taken = 0, refused = 0;
     for (std::uint32_t seed = 1; seed <= 40; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Harbour harbour(seed);
@@ -411,9 +281,7 @@ TEST(OwnedState, WorldsAgreeAtRestWhateverTheLinkDoes) {
         const auto note = [&](ecs::World&, ecs::Entity entity, const Banner& banner) {
             ASSERT_EQ(banner.text.find_first_not_of("0123456789"), std::string::npos);
             int& last = newest[{entity, stage.sender.owner(entity).value()}];
-            // An owner that gets the entity back sends the value that it got with it, although the server may
-            // have a newer one that the owner had sent before.
-            older += std::stoi(banner.text) < last;
+            EXPECT_GE(std::stoi(banner.text), last);
             last = std::stoi(banner.text);
         };
         const ecs::Hook hook = stage.world.on_change<Banner>(note);
@@ -458,7 +326,6 @@ TEST(OwnedState, WorldsAgreeAtRestWhateverTheLinkDoes) {
         refused += stage.owned.stats(harbour.first.id).refused;
     }
     EXPECT_GT(taken, 800u);
-    EXPECT_LE(older, 3u);
     EXPECT_GT(refused, 200u);
 }
 

@@ -383,7 +383,7 @@ TEST(Schema, AComponentOfTheOwnerTakesAtMost7200Bits) {
     Schema largest, larger;
     largest.component<Keys<3'577>>("keys", from_owner());
     EXPECT_EQ(largest.error(), "");
-    EXPECT_EQ(largest.components()[0].max_bits, kMaxOwnedBits);
+    EXPECT_EQ(largest.components()[largest.find<Keys<3'577>>()].max_bits, kMaxOwnedBits);
     larger.component<Keys<3'578>>("keys", from_owner());
     EXPECT_EQ(larger.error(), "component 'keys' can take 7202 bits, and one with from_owner() at most 7200");
 }

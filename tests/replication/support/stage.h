@@ -97,7 +97,7 @@ public:
         : schema(std::move(described)),
           sender(world, schema, {.tag = tag ? tag(world) : ecs::ComponentId{}}),
           actions(world, schema, sender, *this, limits, 60),
-          owned(world, schema, sender,
+          owned(world, schema, sender, std::chrono::microseconds(16'667),
                 [this](net::PeerId id, std::span<const std::byte> message) {
                     EXPECT_EQ(send_reliable(id, message), net::SendResult::queued);
                 }),
@@ -124,6 +124,7 @@ public:
         actions.run(next_tick);
         if (on_step) on_step();
         actions.finish();
+        owned.repeat_records();
         sender.update(next_tick++);
         for (const auto& client : clients) {
             if (!client->kicked.empty()) continue;
@@ -137,9 +138,9 @@ public:
     }
     /// As Server::give(); null: to nobody.
     void give(Client* client, ecs::Entity entity) {
+        const std::optional<Sender::Peer> before = sender.owner(entity);
         sender.set_owner(entity, client ? std::optional(client->peer) : std::nullopt);
-        owned.note_owner(entity, client ? client->id : PlayerId{});
-        owned.ask();
+        if (sender.owner(entity) != before) owned.change_owner(entity, before.has_value());
         if (client) {
             world.add<Mine>(entity);
         } else {
@@ -226,6 +227,7 @@ private:
         take_due(client.up, [&](const Bytes& packet) {
             if (!packet.is_lost && client.kicked.empty()) {
                 EXPECT_TRUE(uplink.read(client.id, packet.number, packet.bytes, time()));
+                owned.run(client.id, next_tick, time());
             }
             client.uplink.on_fate(packet.number, !packet.is_lost);
         });
@@ -264,7 +266,7 @@ private:
         client.actions.set_player(client.kicked.empty(), replica(client, client.player_entity),
                                   client.receiver.newest_tick().value_or(0) + 1);
         EXPECT_TRUE(client.update(net::Time(std::chrono::milliseconds(16) * now), render_tick));
-        client.owned.update();
+        client.owned.update(client.actions.before());
         EXPECT_TRUE(client.owned.is_consistent());
         std::byte room[1160];
         if (const std::size_t size = client.uplink.write(client.next_up, room))
