@@ -27,16 +27,15 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     Replica& replica = rows_[index];
     assert((known == kNone) == replica.versions.empty());
     replica.slot = slot;
-    // Records of a new slot are based on versions since its first record, which may come later than this one.
-    replica.floor = replica.late_floor = replica.next_late_floor = tick - kLateTicks;
-    replica.next_since = tick;
+    // No record of a new slot is based on an older version.
+    replica.floor = replica.late_floor = replica.next_late_floor = replica.next_since = tick;
     return index;
 }
 
-void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> oldest) {
+void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> baseline) {
     Replica& replica = rows_[index];
     assert(replica.slot != kNone);
-    if (oldest && is_newer(*oldest, replica.floor)) replica.floor = *oldest;
+    if (baseline && is_newer(*baseline, replica.floor)) replica.floor = *baseline;
     if (is_crowded(index)) replica.floor = tick;
     if (tick - replica.next_since >= kLateTicks) {
         replica.late_floor = replica.next_late_floor;
@@ -76,10 +75,7 @@ std::optional<Version> Replicas::due(std::uint32_t index) const {
 
 void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
     assert(rows_[index].slot != kNone);
-    if (is_crowded(index)) {  // drop_old_versions() has noted it
-        rows_[index].dropped = rows_[index].versions.newest()->tick;
-        return;
-    }
+    if (is_crowded(index)) return;  // drop_old_versions() has noted it
     rows_[index].versions.insert(tick, image, pool_);
     drop_old_versions(rows_[index]);
 }
@@ -91,22 +87,12 @@ void Replicas::drop_old_versions(Replica& replica) {
     assert(!replica.versions.empty());
     const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
     const bool is_behind = is_delayed(replica) && is_newer(replica.late_floor, *render_tick_);
-    drop_replaced(replica, is_behind ? *render_tick_ : replica.late_floor, shown);
+    replica.versions.drop_replaced(is_behind ? *render_tick_ : replica.late_floor, shown);
     if (replica.versions.size() < max_versions_) return;
     // A version that would be shown later is dropped: until its newest version is shown, the replica may
     // differ from the server's entity.
     if (is_delayed(replica)) note_shown(replica.versions.newest()->tick);
-    drop_replaced(replica, replica.floor, shown);
-}
-
-void Replicas::drop_replaced(Replica& replica, Tick tick, Tick shown) {
-    const std::uint32_t count = replica.versions.size();
-    replica.versions.drop_replaced(tick, shown);
-    if (replica.versions.size() != count) replica.dropped = replica.versions.at(tick)->tick;
-}
-
-std::optional<Version> Replicas::version_at(std::uint32_t index, Tick tick) const {
-    return may_miss(index, tick) ? rows_[index].versions.find(tick) : rows_[index].versions.at(tick);
+    replica.versions.drop_replaced(replica.floor, shown);
 }
 
 void Replicas::close(std::uint32_t index, Despawn reason, Tick tick) {

@@ -29,9 +29,7 @@ public:
     /// Returns the newest image of an entry, as `view` shows it, encoded against `baseline`, a version of the
     /// entry. Without a baseline it is encoded for a full record. The result is valid until clear().
     /// `view.numbers` must live as long.
-    /// `older`: a version that the peer has, too; `factor`: see Trend.
-    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {},
-              const std::optional<Version>& older = {}, std::uint32_t factor = 0);
+    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {});
 
     /// Writes the bits of a delta of this cache.
     void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }
@@ -41,22 +39,18 @@ private:
 
     struct Item {
         std::uint32_t entry;
-        bool is_full;          // encoded without a baseline
-        View view;             // View{} if every peer sees the same in both images
-        Tick baseline, older;  // ticks of the versions that it is encoded against
-        std::uint32_t factor;  // 0: there is no older version
+        bool is_full;   // encoded without a baseline
+        View view;      // View{} if every peer sees the same in both images
+        Tick baseline;  // tick of the version that it is encoded against
         Delta delta;
         std::uint32_t next;  // item of the same entry, or kNone
-
-        bool is_alike(const Item& other) const {
-            return view == other.view && is_full == other.is_full && baseline == other.baseline &&
-                   older == other.older && factor == other.factor;
-        }
     };
+
+    Delta encode(const Image& from, const Image& to, const ComponentNumbers* numbers);
 
     const Shadow& shadow_;
     ShapeTable visible_shapes_;
-    std::vector<std::uint32_t> visible_words_, baseline_words_, older_words_, kept_words_;
+    std::vector<std::uint32_t> visible_words_, baseline_words_, kept_words_;
     BitWriter bits_;
     std::vector<Item> items_;
     // By entry: index in items_ of its first item. clear() does not change first_: an index is valid only if

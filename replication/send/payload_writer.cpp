@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "../../net/endpoint.h"
 #include "../codec/codec.h"
@@ -10,14 +9,12 @@
 namespace shoal::replication::all {
 namespace {
 
-constexpr std::size_t kMinRecordBits = 1;    // the smallest record header: one bit for a listed slot
+constexpr std::size_t kMinRecordBits = 3;    // the smallest record header: gap and kind
 constexpr std::size_t kMaxRecordBits = 150;  // more than the largest record header
 constexpr std::size_t kMaxHeaderBits = 300;  // more than the largest header of a payload
 constexpr std::size_t kMaxBits = net::kMaxLargePayloadBytes * 8;
 // So many bits of records that are too large at present are encoded at most for a payload.
 constexpr std::size_t kMaxOversizedBits = std::size_t{16} * 1024 * 8;
-constexpr std::size_t kBitsOfGap = 3;  // what a slot that is not listed takes, typically, without its kind
-constexpr std::uint64_t kNotListed = std::uint64_t{PeerView::kMaxSlots} << 32;
 constexpr std::size_t kNearlyFull = 24;  // bits: less room is not worth another try
 
 std::uint32_t index_of(std::uint64_t key) {
@@ -38,7 +35,7 @@ void PayloadWriter::start_tick(Tick tick) {
 
 /// Returns a number of bits that no payload with any of the candidates exceeds.
 std::size_t PayloadWriter::upper_bits() const {
-    return kMaxHeaderBits + listed_.size() + kMaxRecordBits * candidates_.size() + delta_bits_;
+    return kMaxHeaderBits + kMaxRecordBits * candidates_.size() + delta_bits_;
 }
 
 void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room& room) {
@@ -46,8 +43,6 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
     by_slot_.clear();
     delta_bits_ = 0;
     parted_count_ = 0;
-    listed_ = {};
-    anchor_ = header.anchor;
     view.clusters().start_visits();
     view.move_to_their_queues();
     using Queue = PeerView::Queue;
@@ -179,12 +174,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     if (baseline && shown.is_owner() &&
         owner_state(baseline->image) != owner_state(entry.versions.newest()->image))
         baseline.reset();
-    PeerView::Basis basis = baseline ? view.basis(index, tick_, anchor_) : PeerView::Basis{};
-    const std::optional<Version> older =
-        basis.older_tick ? shadow_.baseline(slot.entry, *basis.older_tick, shown.classes) : std::nullopt;
-    if (basis.older_tick && !older) basis = {slot.acked, 0, {}, slot.acked};  // the shadow dropped it
-    candidate.delta = deltas_.get(slot.entry, baseline, shown, older,
-                                  Trend::factor_of(tick_ - basis.baseline, basis.older));
+    candidate.delta = deltas_.get(slot.entry, baseline, shown);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     // Empty deltas are also sent if the peer's schema lacks a component that changes: the peer then gets a
@@ -193,9 +183,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     const bool is_known = candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < lasts;
     if (is_known && !slot.is_forced) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::full;
-    candidate.header.baseline = basis.baseline;
-    candidate.header.older = basis.older;
-    candidate.oldest = basis.oldest;
+    candidate.header.baseline = slot.acked;
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
         candidate.header.kind = RecordKind::full;
@@ -209,44 +197,11 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
 std::size_t PayloadWriter::measure(const StateHeader& header, std::span<const std::uint64_t> keys,
                                    std::size_t count) const {
     std::size_t bits = write_state_header(header, nullptr);
-    RecordHeaderCoder headers(header, header.is_listed ? listed_ : std::span<const std::uint32_t>());
+    RecordHeaderCoder headers(header);
     for (const std::uint64_t key : keys)
         if (const Candidate& candidate = candidates_[index_of(key)]; index_of(key) < count)
             bits += headers.write(candidate.header, nullptr) + candidate.delta.bits;
     return bits;
-}
-
-void PayloadWriter::list(StateHeader& header, std::span<const std::uint32_t> slots) {
-    if (!header.anchor || header.anchor->distance > kMaxListDistance || slots.empty()) return;
-    const Tick tick = tick_ - header.anchor->age;
-    std::size_t hits = 0;
-    bool is_uniform = true;
-    auto listed = slots.begin();
-    for (std::uint64_t& key : by_slot_) {
-        const std::uint32_t slot = static_cast<std::uint32_t>(key >> 32);
-        while (listed != slots.end() && *listed < slot) ++listed;
-        if (listed == slots.end() || *listed != slot) {
-            key += kNotListed;
-            continue;
-        }
-        hits += 1;
-        const RecordHeader& record = candidates_[index_of(key)].header;
-        is_uniform = is_uniform && record.kind == RecordKind::delta && record.baseline == tick &&
-                     record.older == header.anchor->older;
-    }
-    std::sort(by_slot_.begin(), by_slot_.end());
-    header.is_listed = true;
-    header.is_uniform = is_uniform;
-    listed_ = slots;
-    if (hits * kBitsOfGap < slots.size()) unlist(header);
-}
-
-void PayloadWriter::unlist(StateHeader& header) {
-    if (!std::exchange(header.is_listed, false)) return;
-    header.is_uniform = false;
-    listed_ = {};
-    for (std::uint64_t& key : by_slot_) key &= kNotListed - 1;
-    std::sort(by_slot_.begin(), by_slot_.end());
 }
 
 std::size_t PayloadWriter::fit(const StateHeader& header, std::size_t room_bits) {
@@ -286,7 +241,6 @@ std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::
     if (bits_.byte_count() > room.size()) {
         StateHeader without_anchor = header;
         without_anchor.anchor.reset();
-        unlist(without_anchor);
         write_bits(without_anchor);
     }
     if (bits_.byte_count() > room.size()) {
@@ -300,7 +254,7 @@ std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::
 void PayloadWriter::write_bits(const StateHeader& header) {
     bits_.clear();
     write_state_header(header, &bits_);
-    RecordHeaderCoder headers(header, header.is_listed ? listed_ : std::span<const std::uint32_t>());
+    RecordHeaderCoder headers(header);
     for (const std::uint64_t key : by_slot_) {
         if (index_of(key) >= header.record_count) continue;
         const Candidate& candidate = candidates_[index_of(key)];

@@ -23,8 +23,7 @@ public:
         DeltaCache::Delta delta;                         // unless it is a despawn record
         PeerView::Queue queue = PeerView::Queue::other;  // in which this slot, or one of its cluster, waited
         std::size_t position = 0;                        // in this queue
-        bool joins = false;               // the record belongs to the same cluster as the one before
-        std::optional<Tick> oldest = {};  // for PeerView::send()
+        bool joins = false;  // the record belongs to the same cluster as the one before
     };
 
     /// The shadow must outlive the writer.
@@ -32,10 +31,6 @@ public:
 
     /// Call it after each update of the shadow, with the tick of the update.
     void start_tick(Tick tick);
-
-    /// Decides whether the payload lists the slots of the anchor's packet, `listed`, which must rise and
-    /// outlive write(): only if that makes it smaller. Call it between gather() and fit().
-    void list(StateHeader& header, std::span<const std::uint32_t> listed);
 
     /// Limits for gather().
     struct Room {
@@ -90,7 +85,6 @@ private:
     std::size_t search(const StateHeader& header, std::size_t room_bits) const;
     bool prepare(std::uint32_t index, const PeerView& view, Candidate& candidate);
     void write_bits(const StateHeader& header);
-    void unlist(StateHeader& header);
     std::size_t measure(const StateHeader& header, std::span<const std::uint64_t> keys,
                         std::size_t count) const;
 
@@ -100,10 +94,7 @@ private:
     std::vector<Candidate> candidates_;  // in the order of gather()
     std::size_t delta_bits_ = 0;         // bits of the deltas of all candidates
     std::uint32_t parted_count_ = 0;
-    // Slot and index in candidates_, ordered by slot. Slots that are not listed count kMaxSlots more.
-    std::vector<std::uint64_t> by_slot_;
-    std::span<const std::uint32_t> listed_;
-    std::optional<StateHeader::Anchor> anchor_;
+    std::vector<std::uint64_t> by_slot_;  // slot and index in candidates_, ordered by slot
     BitWriter bits_;
     std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory
 };
