@@ -269,7 +269,8 @@ TEST(OwnedWriter, AReconnectedClientSendsTheValuesThatHaveNotArrived) {
     EXPECT_GT(fleet.delivered(1'000), 0u);
     fleet.write(2, "b");
     for (int i = 0; i < 3; ++i) EXPECT_GT(fleet.section(1'000), 0u);
-    for (int i = 1; i <= 3; ++i) fleet.writer().on_fate(fleet.next - i, false);  // the connection ended
+    for (int i = 1; i <= 3; ++i)
+        fleet.writer().on_fate(fleet.next - static_cast<std::uint64_t>(i), false);  // the connection ended
     const std::uint64_t sent = fleet.writer().stats().sent;
     fleet.writer().reconnect();
     fleet.next = 1;
