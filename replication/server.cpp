@@ -20,6 +20,7 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 
 constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player messages
 constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
+constexpr std::ptrdiff_t kTypedHeaderBytes = 2;    // before a typed message: kind and stream
 constexpr std::size_t kMaxNamed = 1'024;           // see Players::Player::named
 constexpr net::Duration kLatestEvent = std::chrono::milliseconds(500);
 
@@ -196,10 +197,62 @@ void Server::set_groups(net::PeerId peer, ViewClasses groups) {
     if (const Player* const player = players_.find(peer)) sender_.set_groups(player->peer, groups);
 }
 
+void Server::enter(PlayerId id, Room room) {
+    if (const Player* const player = players_.find(id)) sender_.scope().enter(player->peer, room);
+}
+
+void Server::leave(PlayerId id, Room room) {
+    if (const Player* const player = players_.find(id)) sender_.scope().leave(player->peer, room);
+}
+
+void Server::set_shown(PlayerId id, ecs::Entity entity, std::optional<bool> is_shown) {
+    if (const Player* const player = players_.find(id))
+        sender_.scope().set_shown(player->peer, entity, is_shown);
+}
+
+void Server::view_from(PlayerId id, ecs::Entity entity) {
+    if (const Player* const player = players_.find(id)) sender_.scope().view_from(player->peer, entity);
+}
+
+void Server::view_from(PlayerId id, std::span<const GridPlace> places) {
+    if (const Player* const player = players_.find(id)) sender_.scope().view_from(player->peer, places);
+}
+
+Why Server::why(PlayerId id, ecs::Entity entity) const {
+    const Player* const player = players_.find(id);
+    return player ? sender_.why(player->peer, entity) : Why();
+}
+
+WorldHash::Sum Server::hash_of(PlayerId id, WorldHash& hash) const {
+    const Player* const player = players_.find(id);
+    return player ? hash.of_peer(sender_, player->peer) : WorldHash::Sum();
+}
+
+void Server::recheck(PlayerId id) {
+    if (const Player* const player = players_.find(id)) sender_.scope().recheck(player->peer);
+}
+
+bool Server::sees(PlayerId id, ecs::Entity entity) const {
+    const Player* const player = players_.find(id);
+    return player && world_.has(entity, sender_.shadow().tag()) && sender_.sees(player->peer, entity);
+}
+
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
-    const net::SendResult result = host_.send_message(connection(player), how, message_);
-    const TypedMessages::Message& written = typed_.written();
-    if (net::is_queued(result)) note_named(player, typed_.types()[written.type], written.words, 0);
+    const Player* const to = players_.find(player);
+    const SchemaStruct& type = typed_.types()[typed_.written().type];
+    const TypedMessages::Message* written = &typed_.written();
+    std::vector<std::byte>* bytes = &message_;
+    if (to && type.layout.has_references()) {
+        hidden_message_ = *written;
+        if (sender_.hide(to->peer, type.layout, hidden_message_.words)) {
+            written = &hidden_message_;
+            bytes = &hidden_bytes_;
+            bytes->assign(message_.begin(), message_.begin() + kTypedHeaderBytes);
+            typed_.write_again(*written, *bytes, next_tick_);
+        }
+    }
+    const net::SendResult result = host_.send_message(connection(player), how, *bytes);
+    if (net::is_queued(result)) note_named(player, type, written->words, 0);
     typed_.stats().not_queued += !net::is_queued(result);
     return result;
 }
@@ -297,6 +350,8 @@ void Server::on_connected(net::PeerId peer) {
     player.client_id = arrival.client_id;
     player.peer =
         sender_.add_peer({.max_slots = arrival.max_slots, .numbers = arrival.numbers, .is_held = true});
+    if (player.peer >= ids_.size()) ids_.resize(player.peer + std::size_t{1});
+    ids_[player.peer] = peer;
     owned_.add_player(peer, player.peer);
     rewind_.add_player(peer, player.peer);
     player.seat.connect(now_);
@@ -481,6 +536,7 @@ void Server::set_player(PlayerId id, ecs::Entity entity) {
     if (!player || !player->seat.has_joined()) return;
     const Running running(world_, run_);
     player->seat.set_player(entity);
+    sender_.scope().view_by_default(player->peer, entity);
     if (world_.is_alive(entity)) give(id, entity);
     if (player->seat.phase() == Phase::playing) send_player(*player);
 }

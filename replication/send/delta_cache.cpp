@@ -19,7 +19,8 @@ void DeltaCache::clear() {
 }
 
 DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline, View view,
-                                  const std::optional<Version>& older, std::uint32_t factor) {
+                                  const std::optional<Version>& older, std::uint32_t factor,
+                                  const NameSight* sight) {
     assert(entry < first_.size() && !shadow_[entry].versions.empty());
     const Version newest = *shadow_[entry].versions.newest();
     const auto either = [&](bool Shape::*has) {
@@ -35,7 +36,7 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     }
     std::uint32_t& first = first_[entry];
     if (first >= items_.size() || items_[first].entry != entry) first = kNone;
-    for (std::uint32_t i = first; i != kNone; i = items_[i].next)
+    for (std::uint32_t i = first; i != kNone && !sight; i = items_[i].next)
         if (items_[i].is_alike(item)) return items_[i].delta;
     Image from = baseline ? baseline->image : Image{}, to = newest.image;
     Trend trend{item.factor != 0 ? older->image : Image{}, item.factor};
@@ -46,9 +47,14 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     }
     if (baseline && view.is_owner() && from.shape->has_owned)
         to = keep_owned(shadow_.schema(), from, to, kept_words_);
+    if (sight) {
+        if (baseline) from = hidden_.remove(from, *sight, visible_shapes_, hidden_baseline_words_);
+        to = hidden_.remove(to, *sight, visible_shapes_, hidden_words_);
+    }
     item.delta.offset = bits_.bit_count();
     item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend);
     item.delta.bits = bits_.bit_count() - item.delta.offset;
+    if (sight) return item.delta;
     item.next = first;
     items_.push_back(item);
     first = static_cast<std::uint32_t>(items_.size() - 1);

@@ -8,6 +8,7 @@
 
 #include "../codec/bits.h"
 #include "../history/shadow.h"
+#include "../scope/hidden_references.h"
 
 namespace shoal::replication::all {
 
@@ -29,9 +30,12 @@ public:
     /// Returns the newest image of an entry, as `view` shows it, encoded against `baseline`, a version of the
     /// entry. Without a baseline it is encoded for a full record. The result is valid until clear().
     /// `view.numbers` must live as long.
-    /// `older`: a version that the peer has, too; `factor`: see Trend.
+    /// `older`: a version that the peer has, too; `factor`: see Trend. `sight`: for a peer that does not see
+    /// all entities that one of the images refers to; the result is for this call only, and `older` must be
+    /// empty.
     Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {},
-              const std::optional<Version>& older = {}, std::uint32_t factor = 0);
+              const std::optional<Version>& older = {}, std::uint32_t factor = 0,
+              const NameSight* sight = nullptr);
 
     /// Writes the bits of a delta of this cache.
     void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }
@@ -57,6 +61,8 @@ private:
     const Shadow& shadow_;
     ShapeTable visible_shapes_;
     std::vector<std::uint32_t> visible_words_, baseline_words_, older_words_, kept_words_;
+    HiddenReferences hidden_;
+    std::vector<std::uint32_t> hidden_words_, hidden_baseline_words_;
     BitWriter bits_;
     std::vector<Item> items_;
     // By entry: index in items_ of its first item. clear() does not change first_: an index is valid only if

@@ -179,12 +179,22 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     if (baseline && shown.is_owner() &&
         owner_state(baseline->image) != owner_state(entry.versions.newest()->image))
         baseline.reset();
+    const NameSight* sight = sight_;
+    if (sight) {
+        RefersTo worst = baseline ? worst_of(shadow_.schema(), baseline->image, *sight) : RefersTo::seen;
+        // The peer's version has the reference, or has null.
+        if (worst == RefersTo::ended) baseline.reset();
+        worst = std::max(worst, worst_of(shadow_.schema(), entry.versions.newest()->image, *sight));
+        if (worst == RefersTo::seen) sight = nullptr;
+    }
     PeerView::Basis basis = baseline ? view.basis(index, tick_, anchor_) : PeerView::Basis{};
-    const std::optional<Version> older =
-        basis.older_tick ? shadow_.baseline(slot.entry, *basis.older_tick, shown.classes) : std::nullopt;
-    if (basis.older_tick && !older) basis = {slot.acked, 0, {}, slot.acked};  // the shadow dropped it
+    const std::optional<Version> older = basis.older_tick && !sight
+                                             ? shadow_.baseline(slot.entry, *basis.older_tick, shown.classes)
+                                             : std::nullopt;
+    // The shadow dropped it, or it may have references that the peer's version lacks.
+    if (basis.older_tick && !older) basis = {slot.acked, 0, {}, slot.acked};
     candidate.delta = deltas_.get(slot.entry, baseline, shown, older,
-                                  Trend::factor_of(tick_ - basis.baseline, basis.older));
+                                  Trend::factor_of(tick_ - basis.baseline, basis.older), sight);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     // Empty deltas are also sent if the peer's schema lacks a component that changes: the peer then gets a
@@ -199,7 +209,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
         candidate.header.kind = RecordKind::full;
-        candidate.delta = deltas_.get(slot.entry, std::nullopt, shown);
+        candidate.delta = deltas_.get(slot.entry, std::nullopt, shown, {}, 0, sight);
     }
     if (candidate.header.kind == RecordKind::full) candidate.header.pending = view.pending_id(entry.net_id);
     return true;

@@ -33,6 +33,8 @@ public:
     /// Call it after each update of the shadow, with the tick of the update.
     void start_tick(Tick tick);
 
+    /// For the next gather(): what the peer sees of the entities that references name. Null: all.
+    void set_sight(const NameSight* sight) { sight_ = sight; }
     /// Decides whether the payload lists the slots of the anchor's packet, `listed`, which must rise and
     /// outlive write(): only if that makes it smaller. Call it between gather() and fit().
     void list(StateHeader& header, std::span<const std::uint32_t> listed);
@@ -96,6 +98,7 @@ private:
 
     const Shadow& shadow_;
     DeltaCache deltas_;
+    const NameSight* sight_ = nullptr;
     Tick tick_ = 0;
     std::vector<Candidate> candidates_;  // in the order of gather()
     std::size_t delta_bits_ = 0;         // bits of the deltas of all candidates
