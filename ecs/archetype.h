@@ -148,8 +148,10 @@ public:
     /// the values of components that only `to` has.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
-    /// Returns whether all values are small: at most 64 bytes, moved by memcpy and without a destructor.
-    bool is_small() const { return is_small_; }
+    /// Has so many pairs that hardly another entity comes. It is freed when its last entity goes elsewhere.
+    bool is_rare() const { return pairs_.size() > 8; }
+    /// Not rare, and all values are small: at most 64 bytes, moved by memcpy and without a destructor.
+    bool is_small() const { return is_small_ && !is_rare(); }
 
     /// As move(), along a step of small archetypes: add_small() moves the row from step.without to step.with
     /// and gives it a copy of `value`, which is ignored for a tag; remove_small() moves it back. They store

@@ -76,11 +76,9 @@ public:
     /// Frees all archetypes that have one of these pairs. Requires that they are empty.
     void free_pairs(std::span<const ComponentId> ids);
 
-    /// Frees the archetype if it has no rows and many pairs: an entity that gets 1,000 targets leaves as many
-    /// archetypes behind, which have 500 columns on average. The next entity hardly has the same targets.
+    /// Call it when an entity has left the archetype.
     void free_if_rare(Archetype& archetype) {
-        constexpr std::size_t kManyPairs = 8;
-        if (archetype.size() == 0 && archetype.pairs().size() > kManyPairs) free(archetype);
+        if (archetype.size() == 0 && archetype.is_rare()) free(archetype);
     }
 
     /// Frees all archetypes without rows, except the one without components.

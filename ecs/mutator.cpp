@@ -41,6 +41,7 @@ void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent&
         if (step.column->has_values()) component.construct(step.column->at(row), value);
     }
     hooks_.fire(world_, HookKind::add, *step.with, *step.column, row, 1);
+    if (!step.is_small) archetypes_.free_if_rare(*step.without);
 }
 
 /// Returns the pairs that an entity in `from` loses because `ids` has other pairs of an exclusive relation.
@@ -161,6 +162,7 @@ void Mutator::remove(Entity entity, EntityTable::Place place, const KnownCompone
         Archetype::remove_small(step, entity, place.row, world_.tick(), entities_);
     } else {
         move_row(entity, place.row, *step.with, *step.without);
+        archetypes_.free_if_rare(*step.with);
     }
 }
 

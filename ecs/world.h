@@ -416,8 +416,7 @@ public:
             if (--world_.keepers_ != 0 || world_.kept_exception_ == nullptr) return;
             if (later_ == nullptr) {
                 world_.throw_kept();
-            } else if (std::exception_ptr kept = std::exchange(world_.kept_exception_, nullptr);
-                       *later_ == nullptr) {
+            } else if (auto kept = std::exchange(world_.kept_exception_, nullptr); *later_ == nullptr) {
                 *later_ = std::move(kept);
             }
         }

@@ -686,5 +686,10 @@ TEST(Pair, AnEntityWithManyTargetsLeavesFewArchetypes) {
     for (std::size_t i = 100; i < 200; ++i) world.destroy(targets[i]);
     EXPECT_EQ(world.targets<Likes>(source).size(), 100u);
     EXPECT_LT(world.archetype_count(), 20u);
+    const std::uint32_t count = world.archetype_count();
+    world.set(source, Position{});
+    world.remove<Position>(source);
+    world.add<Frozen>(source);
+    EXPECT_EQ(world.archetype_count(), count) << "other components leave none behind either";
     EXPECT_TRUE(world.is_consistent());
 }
