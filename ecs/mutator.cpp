@@ -168,8 +168,7 @@ void Mutator::remove(Entity entity, EntityTable::Place place, const KnownCompone
 
 void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
     const EntityTable::Place place = entities_.place(entity);
-    const auto has_it = [&](ComponentId id) { return static_cast<bool>(archetypes_.cell(place, id)); };
-    if (std::none_of(ids.begin(), ids.end(), has_it)) return;
+    if (std::ranges::none_of(ids, [&](ComponentId id) { return bool(archetypes_.cell(place, id)); })) return;
     if (ids.size() == 1 && !ids[0].is_pair()) return remove(entity, place, components_[ids[0]]);
     Archetype& from = archetypes_[place.archetype];
     const World::Deferral deferral(world_);
