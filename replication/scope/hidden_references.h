@@ -44,8 +44,8 @@ RefersTo worst_of(const Schema& schema, const Image& image, const NameSight& sig
 /// Makes images as a peer sees them. Keeps its memory.
 class HiddenReferences {
 public:
-    /// Returns an image without the references that are not `seen`. The result is in `words`, which must not
-    /// be those of `image`.
+    /// Returns a copy in which references that are not `seen` are null, and pairs with such targets are
+    /// missing. It is in `words`, which must outlive it and must not be those of `image`.
     Image remove(const Image& image, const NameSight& sight, ShapeTable& shapes,
                  std::vector<std::uint32_t>& words);
 
