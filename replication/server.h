@@ -354,8 +354,8 @@ private:
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
 
-    [[nodiscard]] net::SendResult send_reliable(net::PeerId player,
-                                                std::span<const std::byte> message) override;
+    void send_control(net::PeerId player, std::vector<std::byte> message) override;
+    void flush_control(Player& player);
     [[nodiscard]] bool send_event(net::PeerId player, std::span<const std::byte> message) override;
     void note_named(net::PeerId player, const SchemaStruct& type, std::span<const std::uint32_t> words,
                     NetId also) override;
@@ -386,7 +386,6 @@ private:
     void report_too_large();
     template <class Tag>
     void mark(ecs::Entity entity, bool has_tag);
-    void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
     void warn(PlayerId player, Warning warning);
     void take_back(net::PeerId connection);

@@ -89,7 +89,7 @@ TEST(Actions, APlayerThatAResultDisconnectsLeaves) {
         slow.actions.reset({0, sent}, 0);  // a client that does not wait for its answers
         slow.actions.set_player(true, {}, stage.next_tick);
     }
-    EXPECT_EQ(slow.kicked, "too many results of actions wait for it");
+    EXPECT_EQ(slow.kicked, "too many messages");
 }
 
 TEST(Actions, APlayerWhoseEntityTheActionDestroyedIsNamed) {

@@ -607,6 +607,7 @@ TEST(Actions, AnAnswerThatWaitedForRoomInTheLostConnectionIsSentOnce) {
     stage.run(3);
     EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
     stage.actions.set_away(client.id);
+    client.unsent.clear();
     stage.run(3);
     stage.queue_is_full = false;
     stage.actions.reconnect(client.id, client.actions.first());

@@ -664,12 +664,14 @@ TEST(Server, ARebaseOfAnySlotsIsHarmless) {
     link.world.spawn(Replicated{}, Position{});
     Rogue rogue(link);
     for (int i = 0; i < 8; ++i) rogue.step();
-    std::vector<std::byte> message(1 + 4 * kMaxRebases, std::byte{0xee});
-    message[0] = std::byte{1};
-    ASSERT_EQ(rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable, message),
-              net::SendResult::queued);
-    for (int i = 0; i < 8; ++i) rogue.step();
-    EXPECT_EQ(link.listener.leaves, 0);
+    for (const std::size_t count : {Rebase::kMax, Rebase::kMax + 1}) {
+        const Rebase rebase{std::vector<std::uint32_t>(count, 0xeeeeeeee)};
+        ASSERT_EQ(rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable,
+                                              write_control(rebase)),
+                  net::SendResult::queued);
+        for (int i = 0; i < 8; ++i) rogue.step();
+        EXPECT_EQ(link.listener.leaves, count <= Rebase::kMax ? 0 : 1);
+    }
 }
 
 }  // namespace
