@@ -4,18 +4,6 @@
 #include <cassert>
 
 namespace shoal::replication::all {
-namespace {
-
-// A small action is sent in three payloads, so that the loss of one or two of them does not delay it by a
-// round trip.
-constexpr std::uint32_t kPayloads = 3;
-constexpr std::size_t kSmallBits = 64 * 8;
-
-bool is_before(std::uint32_t a, std::uint32_t b) {
-    return static_cast<std::int32_t>(a - b) < 0;
-}
-
-}  // namespace
 
 std::size_t ActionQueue::size() const {
     std::size_t count = 0;
@@ -40,7 +28,7 @@ void ActionQueue::add(ActionStream stream, ActionRecord record) {
     assert(!is_full(stream));
     Stream& to = at(stream);
     to.payloads_left =
-        std::max(to.payloads_left, measure_action(schema_, record) <= kSmallBits ? kPayloads : 1);
+        std::max(to.payloads_left, measure_action(schema_, record) <= kSmallBits ? kSmallPayloads : 1);
     to.waiting.push_back(std::move(record));
 }
 
@@ -55,7 +43,7 @@ void ActionQueue::pop(ActionStream stream) {
     assert(!from.waiting.empty());
     from.waiting.erase(from.waiting.begin());
     from.first += 1;
-    if (is_before(from.received, from.first)) from.received = from.first;
+    if (is_newer(from.first, from.received)) from.received = from.first;
 }
 
 std::vector<ActionRecord> ActionQueue::take_ordered() {
@@ -105,7 +93,7 @@ bool ActionQueue::is_in_flight(std::size_t stream) const {
     for (std::size_t i = 0; i < sent_.size(); ++i) {
         const Sent& sent = sent_[i];
         if (sent.packet == 0 || (is_ordered && sent.epoch != streams_[stream].epoch)) continue;
-        if (is_before(streams_[stream].received, sent.end[stream])) return true;
+        if (is_newer(sent.end[stream], streams_[stream].received)) return true;
     }
     return false;
 }
@@ -145,7 +133,7 @@ void ActionQueue::on_fate(std::uint64_t packet, bool delivered) {
     for (std::size_t i = 0; i < kActionStreams; ++i) {
         Stream& stream = streams_[i];
         if (i == static_cast<std::size_t>(ActionStream::ordered) && sent.epoch != stream.epoch) continue;
-        if (!is_before(stream.received, sent.end[i])) continue;
+        if (!is_newer(sent.end[i], stream.received)) continue;
         if (delivered) {
             stream.received = sent.end[i];
         } else {

@@ -43,7 +43,9 @@ void OwnedReader::remove_player(PlayerId player) {
 void OwnedReader::replace_client(PlayerId id) {
     Player* const player = find(id);
     if (!player) return;
+    player->stats.ignored += player->waiting.size();
     player->waiting.clear();
+    player->waiting_words = 0;
     player->arrived = 0;
     std::vector<ecs::Entity> owned;
     sender_.for_each_owned(player->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
@@ -122,6 +124,7 @@ void OwnedReader::commit_section(PlayerId id, net::Time) {
             continue;
         }
         player->arrived = value.version;
+        player->waiting_words += value.words.size();
         player->waiting.push_back(std::move(value));
     }
 }
@@ -137,13 +140,14 @@ void OwnedReader::run(PlayerId id, Tick next_tick, net::Time now) {
         player->held_since.reset();
         const OwnedValue value = std::move(player->waiting.front());
         player->waiting.pop_front();
+        player->waiting_words -= value.words.size();
         if (!is_flood(id)) judge(id, *player, value);
     }
 }
 
 /// Returns whether the oldest value must wait.
 bool OwnedReader::must_wait(PlayerId id, Player& player, Tick next_tick, net::Time now) {
-    if (player.waiting.size() > kMaxWaiting) return false;
+    if (player.waiting.size() > kMaxWaiting || player.waiting_words > kMaxWaitingWords) return false;
     const Before& before = player.waiting.front().before;
     const auto ahead = static_cast<std::int32_t>(before.tick - next_tick);
     if (ahead > 0 && ahead <= most_ahead_) return true;

@@ -29,7 +29,8 @@ public:
     struct Stats {
         std::uint64_t taken = 0;    // values written to the world, which had others
         std::uint64_t refused = 0;  // values refused by a check
-        // Values that came when the player did not own the entity, or the entity lacked the component.
+        // Values that came when the player did not own the entity, or the entity lacked the component, and
+        // values that waited when the player got another client.
         std::uint64_t ignored = 0;
         std::uint64_t outdated = 0;  // values that arrived again, or after a newer value
     };
@@ -81,6 +82,7 @@ private:
     struct Player {
         Sender::Peer peer = 0;
         std::deque<OwnedValue> waiting;
+        std::size_t waiting_words = 0;        // of their values
         std::uint32_t arrived = 0;            // version of the newest value that arrived
         std::optional<net::Time> held_since;  // the first of `waiting` is due, but waits for something else
         double refusals_left = 0;
@@ -94,7 +96,8 @@ private:
         int ticks_left;
     };
 
-    static constexpr std::size_t kMaxWaiting = 256;  // a value beyond it does not wait
+    // The oldest value does not wait while more than so many wait, or more than so many words of them.
+    static constexpr std::size_t kMaxWaiting = 256, kMaxWaitingWords = std::size_t{1} << 16;
     static constexpr int kRepeats = 3;
 
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }

@@ -6,18 +6,6 @@
 #include "../codec/codec.h"
 
 namespace shoal::replication::all {
-namespace {
-
-// Small values are sent in three payloads, so that the loss of one or two does not delay them by a round
-// trip. If there are inputs, they are sent with the inputs until they have arrived.
-constexpr std::uint32_t kPayloads = 3;
-constexpr std::size_t kSmallBits = 64 * 8;
-
-bool is_before(std::uint32_t a, std::uint32_t b) {
-    return static_cast<std::int32_t>(a - b) < 0;
-}
-
-}  // namespace
 
 OwnedWriter::OwnedWriter(ecs::World& world, const Schema& schema, Receiver& receiver)
     : world_(world),
@@ -106,8 +94,8 @@ void OwnedWriter::follow_version(Owned& owned) {
         } else if (is_there) {
             if (!was_there) owned.values.insert(place, Value{})->component = component;
             Value& value = owned.values[known];
-            const bool is_newer = value.version != 0 && is_before(owned.state.refused, value.version);
-            if (!was_there || (is_refused && !is_newer)) restore(owned, value, image);
+            const bool stays = value.version != 0 && is_newer(value.version, owned.state.refused);
+            if (!was_there || (is_refused && !stays)) restore(owned, value, image);
             known += 1;
         }
     }
@@ -140,17 +128,24 @@ bool OwnedWriter::capture(ecs::Entity entity, Value& value) {
 }
 
 /// Adds a new value to those that are to be sent. It replaces an earlier one of its component, unless an
-/// action, a message or the input of a tick came in between. Inputs do not keep more than kMaxPinned values.
+/// action, a message or the input of a tick came in between. Inputs do not keep more than kMaxPinned values,
+/// actions and messages not more than kMaxNamed.
 void OwnedWriter::add(const Owned& owned, Value& value) {
+    const auto is_earlier = [&](const OwnedValue& old) {
+        return old.net_id == owned.net_id && old.component == value.component;
+    };
     const bool may_replace_any = waiting_.size() >= kMaxPinned;
     std::erase_if(waiting_, [&](const OwnedValue& old) {
-        return old.net_id == owned.net_id && old.component == value.component &&
-               is_before(named_, old.version) && (may_replace_any || old.before.tick == before_.tick);
+        return is_earlier(old) && is_newer(old.version, named_) &&
+               (may_replace_any || old.before.tick == before_.tick);
     });
+    if (waiting_.size() >= kMaxNamed)
+        if (const auto old = std::ranges::find_if(waiting_, is_earlier); old != waiting_.end())
+            waiting_.erase(old);
     newest_ = std::max(newest_ + 1, 1u);
     value.version = newest_;
     waiting_.push_back({newest_, owned.state.epoch, owned.net_id, value.component, before_, value.words});
-    payloads_left_ = kPayloads;
+    payloads_left_ = kSmallPayloads;
 }
 
 // The format is specified in ../WIRE.md.
@@ -190,9 +185,9 @@ void OwnedWriter::on_fate(std::uint64_t packet, bool delivered) {
     const std::uint32_t newest = sent_[found].newest;
     sent_[found].packet = 0;
     while (!sent_.empty() && sent_[0].packet == 0) sent_.pop();
-    const bool was_waiting = !waiting_.empty() && !is_before(newest, waiting_.front().version);
+    const bool was_waiting = !waiting_.empty() && !is_newer(waiting_.front().version, newest);
     if (delivered)
-        std::erase_if(waiting_, [&](const OwnedValue& value) { return !is_before(newest, value.version); });
+        std::erase_if(waiting_, [&](const OwnedValue& value) { return !is_newer(value.version, newest); });
     // The payload may have had no room for the newer ones.
     if (was_waiting && !waiting_.empty()) payloads_left_ = std::max(payloads_left_, 1u);
 }
@@ -200,6 +195,7 @@ void OwnedWriter::on_fate(std::uint64_t packet, bool delivered) {
 bool OwnedWriter::receive(std::span<const std::byte> message) {
     const std::optional<OwnedRefusal> refusal = read_refusal(schema_, message);
     if (!refusal) return false;
+    stats_.refused += 1;
     if (refusals_.size() < kMaxRefusals) refusals_.push_back(*refusal);
     return true;
 }
@@ -211,11 +207,10 @@ void OwnedWriter::tell_refused() {
         const ecs::Entity entity = receiver_.entity(refusal.net_id);
         const auto owned = place_of(entity);
         if (owned == owned_.end() || owned->entity != entity) continue;
-        if (owned->state.epoch == refusal.epoch && is_before(owned->state.refused, refusal.version)) {
+        if (owned->state.epoch == refusal.epoch && is_newer(refusal.version, owned->state.refused)) {
             refusals_.push_back(std::move(refusal));
             continue;
         }
-        stats_.refused += 1;
         if (const Refused& handler = handlers_[refusal.component]) handler(entity, refusal.why);
     }
 }
@@ -237,7 +232,7 @@ bool OwnedWriter::is_consistent() const {
     for (std::size_t i = 1; i < owned_.size(); ++i)
         if (!(owned_[i - 1].entity < owned_[i].entity)) return false;
     for (std::size_t i = 1; i < waiting_.size(); ++i)
-        if (!is_before(waiting_[i - 1].version, waiting_[i].version)) return false;
+        if (!is_newer(waiting_[i].version, waiting_[i - 1].version)) return false;
     return true;
 }
 

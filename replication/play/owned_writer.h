@@ -47,8 +47,9 @@ public:
     /// Finds the entities that this client owns now, and calls take(). Then the next payload is due. Call it
     /// once between two calls of Receiver::apply(), outside of hooks and queries.
     void update(const Before& before);
-    /// Keeps the server's message that it refused a value, until the world has the server's value. Returns
-    /// false, without effect, if the message has another kind or is malformed.
+    /// Keeps the server's message that it refused a value, until the world has the server's value; the
+    /// handler is not told of more than 64 that wait. Returns false, without effect, if the message has
+    /// another kind or is malformed.
     bool receive(std::span<const std::byte> message);
     /// Prepares for a new connection to a server that knows what this client has: it counts messages anew.
     void reconnect();
@@ -82,7 +83,7 @@ private:
         std::uint32_t newest;  // version of the last value in the packet
     };
 
-    static constexpr std::size_t kMaxPinned = 32;  // see add()
+    static constexpr std::size_t kMaxPinned = 32, kMaxNamed = 256;  // see add()
     static constexpr std::size_t kMaxRefusals = 64;
 
     std::vector<Owned>::iterator place_of(ecs::Entity entity);
@@ -108,9 +109,9 @@ private:
     Before before_;                           // argument of the running take()
     bool has_input_;                          // of the schema
     bool is_due_ = false;                     // there was no payload since update()
-    std::uint32_t payloads_left_ = 0;         // payloads to come with the values in waiting_
-    net::all::Fifo<Sent> sent_;               // packets in flight, the oldest first
-    std::vector<OwnedRefusal> refusals_;      // to be told
+    std::uint32_t payloads_left_ = 0;     // to come with waiting_; while there are inputs until it is empty
+    net::all::Fifo<Sent> sent_;           // packets in flight, the oldest first
+    std::vector<OwnedRefusal> refusals_;  // to be told
     bool lacked_room_ = false;
     Receiver::Value captured_;
     BitWriter value_, values_;

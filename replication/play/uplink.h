@@ -15,6 +15,10 @@ namespace shoal::replication::all {
 enum class Section : std::uint8_t { inputs, actions, owned_state };
 inline constexpr std::size_t kSections = 3;
 
+/// What is small is sent in three payloads, so that the loss of one or two does not delay it by a round trip.
+inline constexpr std::uint32_t kSmallPayloads = 3;
+inline constexpr std::size_t kSmallBits = 64 * 8;
+
 /// Interface of a class that writes one section of a client's payloads.
 class SectionWriter {
 public:

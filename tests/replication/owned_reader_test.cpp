@@ -144,6 +144,47 @@ TEST(OwnedReader, TwentyRefusalsPerSecondAreNoFlood) {
     EXPECT_EQ(refused_at(200s, 100), 60u) << "at most";
 }
 
+struct Scroll {
+    std::string text;
+};
+
+// A player whose values wait for a message that does not come cannot make the server keep more.
+TEST(OwnedReader, LargeValuesWaitUpTo256kB) {
+    Schema schema;
+    schema.component<Scroll>("scroll", max_length(4000), from_owner());
+    schema.tag<Mine>("mine", to_owner());
+    Stage stage(schema);
+    Stage::Client& client = stage.add_client();
+    const ecs::Entity desk = stage.world.spawn(Replicated{}, Scroll{});
+    stage.give(&client, desk);
+    stage.run(4);
+    stage.owned.set_has_handled([](PlayerId, const Before&) { return false; });
+    for (std::uint32_t version = 1; version <= 40; ++version) {
+        std::vector<std::uint32_t> words(4001, 'a' + version);
+        words[0] = 4000;
+        BitWriter out;
+        out.write_golomb(0, kOwnedCountOrder);
+        write_owned(schema,
+                    {version,
+                     0,
+                     stage.sender.net_id(desk),
+                     static_cast<ComponentIndex>(schema.find<Scroll>()),
+                     {},
+                     words},
+                    nullptr, out);
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        BitReader in(bytes);
+        ASSERT_TRUE(stage.owned.read_section(client.id, version, in));
+        stage.owned.commit_section(client.id, {});
+        stage.owned.run(client.id, 0, {});
+        const std::uint32_t handled = version <= 16 ? 0 : version - 16;
+        EXPECT_EQ(stage.owned.stats(client.id).taken, handled) << "16 values of 4,000 letters wait";
+    }
+    stage.owned.replace_client(client.id);
+    EXPECT_EQ(stage.owned.stats(client.id).ignored, 16u) << "what waited is counted";
+}
+
 TEST(OwnedReader, AnotherClientOfThePlayerNumbersItsValuesAnew) {
     Harbour harbour;
     const NetId own = harbour.stage.sender.net_id(harbour.ship);

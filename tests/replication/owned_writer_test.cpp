@@ -216,6 +216,20 @@ TEST(OwnedWriter, AValueThatAnActionNamesIsSentBesideANewerOne) {
     EXPECT_EQ(seen, (std::vector<std::string>{"b", "d"}));
 }
 
+TEST(OwnedWriter, ActionsAndMessagesKeepAtMost256Values) {
+    Fleet fleet(2);
+    fleet.write(1, "kept");
+    fleet.writer().name_newest({});
+    for (int i = 1; i <= 1'000; ++i) {
+        fleet.write(0, std::to_string(i));
+        EXPECT_EQ(fleet.writer().name_newest({}), static_cast<std::uint32_t>(i) + 1);
+    }
+    EXPECT_GT(fleet.delivered(100'000), 0u);
+    EXPECT_EQ(fleet.writer().stats().sent, 256u) << "the newest";
+    EXPECT_EQ(fleet.banner(0), "1000");
+    EXPECT_EQ(fleet.banner(1), "kept") << "there is no newer value of this ship";
+}
+
 TEST(OwnedWriter, AnEntityWithoutAPresentValueSendsNone) {
     Fleet fleet(2);
     ecs::World& mirror = fleet.client().world;
