@@ -94,7 +94,7 @@ private:
         result.max_bytes_per_second = 200'000;
         return result;
     }
-    /// The server sends all that it may to each peer. Returns which players get less than half of the lowest
+    /// The server sends all that it may to each peer. Returns which players get less than 40 % of the lowest
     /// rate: fast copies of packets shorten the round trips that the server measures, and copies for a second
     /// address halve what remains. 94 of 100 mixes leave everybody a quarter of an equal share.
     std::string pour() {
@@ -219,7 +219,7 @@ private:
 
 // Goal: whatever an attacker does at the same time, every new player connects within 3 s, also behind the
 // same address as the attacker, no player is cut off, messages arrive in both directions at least every 3 s
-// (plus four round trips), and no player gets less than half of the lowest rate. Method: each seed chooses
+// (plus four round trips), and no player gets less than 40 % of the lowest rate. Method: each seed chooses
 // paths, players and attacks. SHOAL_ATTACK_SEEDS=1000:100 runs a hundred mixes, beginning with
 // seed 1000, and prints how many failed and the CPU time per mix.
 TEST(Attacks, NoMixOfAttacksKeepsPlayersOutOrCutsThemOff) {
