@@ -16,7 +16,7 @@
 
 namespace shoal::net::all {
 
-constexpr std::uint8_t kWireVersion = 7;
+constexpr std::uint8_t kWireVersion = 8;
 /// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
 constexpr std::size_t kConnectHeadBytes = 1 + 1 + 8 + 8 + 8;
 constexpr std::size_t kConnectMessageBytes = kMaxDatagramBytes - kConnectHeadBytes;

@@ -72,17 +72,17 @@ TEST(Handshake, BytesOfEachKindAreFixed) {
     const auto request = bytes_of(kRequest);
     ASSERT_EQ(request.size(), 1200u);
     EXPECT_EQ(hex(std::span(request).first(20)),
-              "80 07 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 00");
+              "80 08 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 00");
     for (std::size_t i = 19; i < request.size(); ++i) ASSERT_EQ(request[i], std::byte(0));
-    EXPECT_EQ(hex(bytes_of(kCookie)), "88 07 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
+    EXPECT_EQ(hex(bytes_of(kCookie)), "88 08 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
     const auto connect = bytes_of(kConnect);
     ASSERT_EQ(connect.size(), 1200u);
     EXPECT_EQ(hex(std::span(connect).first(29)),
-              "90 07 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 99 00 00 00 00 00 00 00 00 01 02");
+              "90 08 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 99 00 00 00 00 00 00 00 00 01 02");
     EXPECT_TRUE(std::equal(kMessage.begin(), kMessage.end(), connect.begin() + 26));
     EXPECT_EQ(hex(bytes_of(kAnswer)),
-              "98 07 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 74 68 65 20 6d 65 73 73 61 67 65");
-    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 07 88 77 66 55 44 33 22 11 0c");
+              "98 08 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 74 68 65 20 6d 65 73 73 61 67 65");
+    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 08 88 77 66 55 44 33 22 11 0c");
 }
 
 // Versions recognise each other by packets that all of them can read.
