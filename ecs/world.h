@@ -102,9 +102,9 @@ public:
     template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
     std::vector<Entity> spawn_n(std::uint32_t count, Fn fn);
 
-    /// Calls the on_destroy hooks, which can read the whole entity. Then removes the pairs that have this
-    /// entity as target, and calls the remove hooks for each component. If this entity is the target of
-    /// destroy_with_target pairs, their sources are destroyed first, in the same way.
+    /// First destroys the sources of destroy_with_target pairs to this entity, in the same way. Then calls
+    /// the on_destroy hooks, which can read the whole entity, removes the other pairs that have it as target,
+    /// and calls the remove hooks for each component.
     void destroy(Entity entity);
 
     /// Destroys every entity that is alive at the call.

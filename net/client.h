@@ -31,10 +31,10 @@ public:
     Client(const ClientConfig& config, Handler& handler, Sink& sink);
     ~Client() override;
 
-    /// Starts a handshake, after it has ended the present connection or handshake with on_disconnected;
-    /// during this on_disconnected, connect() has no effect and returns an empty id. The new handshake ends
-    /// with on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, at most
-    /// kMaxHelloBytes, encrypted if packets are sealed.
+    /// Ends the present connection or handshake with on_disconnected, in which connect() has no effect and
+    /// returns an empty id. Then starts a handshake, which ends with on_connected or on_disconnected for the
+    /// returned id. The server's on_admit gets `hello`, at most kMaxHelloBytes, encrypted if packets are
+    /// sealed.
     PeerId connect(const Servers& servers, std::span<const std::byte> hello, Time now) {
         return begin(servers, nullptr, hello, now);
     }

@@ -61,8 +61,8 @@ enum class Channel : std::uint8_t {
     reliable,    // delivered once; messages with the same key in order, except those with kNoKey
 };
 
-/// How the bytes that the rate allows are shared: see ConnectionOptions::shares. Bulk messages get only the
-/// room that urgent and normal messages and payloads do not use.
+/// Which part of the bytes that the rate allows a message gets: see ConnectionOptions::shares. Bulk messages
+/// get only the room that nothing else uses, unless lost ones of them hold up the reliable window.
 enum class Weight : std::uint8_t { bulk, normal, urgent };
 
 /// How to deliver one message: a Channel, or the result of a function below.

@@ -81,7 +81,7 @@ struct Run {
 
 /// Says which piece of a large payload a packet carries.
 struct Fragment {
-    std::uint16_t distance = 0;  // number of this packet less number of the one with fragment 0; >= index
+    std::uint16_t distance = 0;  // this packet's number minus that of fragment 0's first packet; >= index
     std::uint8_t index = 0;
     bool is_last = false;
 };

@@ -27,7 +27,7 @@ public:
         Content content;
         std::uint16_t bytes = 0;
         bool is_late = false;   // an ack of a packet that was reported as lost
-        bool measures = false;  // fate.rtt is a round-trip sample: the newest packet that the ack names
+        bool measures = false;  // fate.rtt is a round-trip sample: of the newest packet of an ack
     };
 
     /// `first`: the first packet number. `capacity`: the most packets in flight, a power of two.
@@ -43,7 +43,7 @@ public:
     void sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats);
     /// Takes the next number for a packet that wants no ack.
     void sent_untracked() { next_ += 1; }
-    /// Skips the next number: the other side cannot have received it.
+    /// Leaves the next number unused, so that an ack which names it is known to be forged.
     void skip();
 
     /// Returns whether the acks name only packets that were sent. Of skipped numbers it checks the last two.

@@ -93,7 +93,7 @@ struct ConnectionStats {
     /// At the last flush() or send_message(): how long the oldest reliable message with Weight::normal that
     /// was never sent has waited.
     std::chrono::microseconds oldest_message{0};
-    /// At present: the number of reliable ids from the oldest unacknowledged one to the newest one sent.
+    /// At present: the number of reliable ids from the oldest unacknowledged one to the newest one.
     std::uint32_t messages_in_flight = 0;
 
     DropCounters drops;

@@ -37,7 +37,7 @@ public:
     /// Takes a cookie, an answer or a refusal. Returns the outcome if this packet decides it.
     std::optional<Outcome> receive(PacketKind kind, const Address& from, std::span<const std::byte> datagram,
                                    Time now);
-    /// Ends the attempt, and returns its outcome, if its time is over or it cannot succeed.
+    /// Ends an attempt whose time is over or that cannot succeed, and returns its outcome; else nothing.
     std::optional<Outcome> update(Time now);
     void flush(Time now);
 

@@ -61,7 +61,7 @@ std::span<const std::byte> write(const Reset& packet, DatagramBuffer buffer);
 std::optional<Drop> read(std::span<const std::byte> datagram, HandshakePacket& packet);
 std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet);
 
-/// The client's data, encrypted for the server. After read() the spans are views into `bytes`.
+/// The client's data, encrypted for the server. After read() the spans point into the bytes that were read.
 struct ClientHello {
     std::uint64_t schema_hash = 0;
     std::uint64_t first_packet_number = 0;  // number of the client's first packet; 1 to 2^62

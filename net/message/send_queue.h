@@ -180,7 +180,7 @@ private:
     std::uint32_t window_bytes_ = 0;  // bytes of the messages in sent_
     IndexPool<Carried> carried_;      // for each packet in flight a list of its reliable ids
 
-    Fifo<Repeat> repeats_;  // candidates; may be outdated
+    Fifo<Repeat> repeats_;  // may be repeated; some may have arrived meanwhile
     double repeat_share_ = 0.5;
     double repeat_credit_ = 0;  // bytes left for repeats
 };
