@@ -116,7 +116,7 @@ TEST(Handshake, VersionAndNonceOfAnyVersionAreRead) {
 
 TEST(Handshake, PrologueIsFixed) {
     EXPECT_EQ(hex(handshake_prologue(0xC0FFEE, Security::insecure, 0x1122334455667788, 0x99)),
-              "ee ff c0 00 00 00 00 00 07 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
+              "ee ff c0 00 00 00 00 00 08 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
 }
 
 TEST(Handshake, BytesOfClientHelloAndVerdictAreFixed) {

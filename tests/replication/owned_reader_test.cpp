@@ -151,7 +151,7 @@ struct Scroll {
 // A player whose values wait for a message that does not come cannot make the server keep more.
 TEST(OwnedReader, LargeValuesWaitUpTo256kB) {
     Schema schema;
-    schema.component<Scroll>("scroll", max_length(4000), from_owner());
+    schema.component<Scroll>("scroll", max_length(880), from_owner());
     schema.tag<Mine>("mine", to_owner());
     Stage stage(schema);
     Stage::Client& client = stage.add_client();
@@ -159,9 +159,9 @@ TEST(OwnedReader, LargeValuesWaitUpTo256kB) {
     stage.give(&client, desk);
     stage.run(4);
     stage.owned.set_has_handled([](PlayerId, const Before&) { return false; });
-    for (std::uint32_t version = 1; version <= 40; ++version) {
-        std::vector<std::uint32_t> words(4001, 'a' + version);
-        words[0] = 4000;
+    for (std::uint32_t version = 1; version <= 120; ++version) {
+        std::vector<std::uint32_t> words(881, 'a' + version);
+        words[0] = 880;
         BitWriter out;
         out.write_golomb(0, kOwnedCountOrder);
         write_owned(schema,
@@ -178,11 +178,11 @@ TEST(OwnedReader, LargeValuesWaitUpTo256kB) {
         ASSERT_TRUE(stage.owned.read_section(client.id, version, in));
         stage.owned.commit_section(client.id, {});
         stage.owned.run(client.id, 0, {});
-        const std::uint32_t handled = version <= 16 ? 0 : version - 16;
-        EXPECT_EQ(stage.owned.stats(client.id).taken, handled) << "16 values of 4,000 letters wait";
+        const std::uint32_t handled = version <= 74 ? 0 : version - 74;
+        EXPECT_EQ(stage.owned.stats(client.id).taken, handled) << "74 values of 880 letters wait";
     }
     stage.owned.replace_client(client.id);
-    EXPECT_EQ(stage.owned.stats(client.id).ignored, 16u) << "what waited is counted";
+    EXPECT_EQ(stage.owned.stats(client.id).ignored, 74u) << "what waited is counted";
 }
 
 TEST(OwnedReader, AnotherClientOfThePlayerNumbersItsValuesAnew) {
