@@ -196,6 +196,36 @@ void Server::set_groups(net::PeerId peer, ViewClasses groups) {
     if (const Player* const player = players_.find(peer)) sender_.set_groups(player->peer, groups);
 }
 
+void Server::enter(PlayerId id, Room room) {
+    if (const Player* const player = players_.find(id)) sender_.scope().enter(player->peer, room);
+}
+
+void Server::leave(PlayerId id, Room room) {
+    if (const Player* const player = players_.find(id)) sender_.scope().leave(player->peer, room);
+}
+
+void Server::set_shown(PlayerId id, ecs::Entity entity, std::optional<bool> is_shown) {
+    if (const Player* const player = players_.find(id))
+        sender_.scope().set_shown(player->peer, entity, is_shown);
+}
+
+void Server::view_from(PlayerId id, ecs::Entity entity) {
+    if (const Player* const player = players_.find(id)) sender_.scope().view_from(player->peer, entity);
+}
+
+void Server::view_from(PlayerId id, std::span<const GridPlace> places) {
+    if (const Player* const player = players_.find(id)) sender_.scope().view_from(player->peer, places);
+}
+
+void Server::recheck(PlayerId id) {
+    if (const Player* const player = players_.find(id)) sender_.scope().recheck(player->peer);
+}
+
+bool Server::sees(PlayerId id, ecs::Entity entity) const {
+    const Player* const player = players_.find(id);
+    return player && world_.has(entity, sender_.shadow().tag()) && sender_.sees(player->peer, entity);
+}
+
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
     const net::SendResult result = host_.send_message(connection(player), how, message_);
     const TypedMessages::Message& written = typed_.written();
@@ -297,6 +327,8 @@ void Server::on_connected(net::PeerId peer) {
     player.client_id = arrival.client_id;
     player.peer =
         sender_.add_peer({.max_slots = arrival.max_slots, .numbers = arrival.numbers, .is_held = true});
+    if (player.peer >= ids_.size()) ids_.resize(player.peer + std::size_t{1});
+    ids_[player.peer] = peer;
     owned_.add_player(peer, player.peer);
     rewind_.add_player(peer, player.peer);
     player.seat.connect(now_);
@@ -481,6 +513,7 @@ void Server::set_player(PlayerId id, ecs::Entity entity) {
     if (!player || !player->seat.has_joined()) return;
     const Running running(world_, run_);
     player->seat.set_player(entity);
+    sender_.scope().view_by_default(player->peer, entity);
     if (world_.is_alive(entity)) give(id, entity);
     if (player->seat.phase() == Phase::playing) send_player(*player);
 }

@@ -304,6 +304,46 @@ public:
     /// none. No effect if the peer is not connected.
     void set_groups(net::PeerId peer, ViewClasses groups);
 
+    // Who sees an entity: scope/scope.h has the rule. What these functions set has an effect from the next
+    // tick() on, and ends when the player leaves. Without effect for an unknown player.
+
+    /// The player enters or leaves a room; a player can be in any number of rooms. Entities have the
+    /// component Room or Rooms.
+    void enter(PlayerId player, Room room);
+    void leave(PlayerId player, Room room);
+    /// Shows an entity to the player, or hides it, whatever else holds. unset() undoes both.
+    void show(PlayerId player, ecs::Entity entity) { set_shown(player, entity, true); }
+    void hide(PlayerId player, ecs::Entity entity) { set_shown(player, entity, false); }
+    void unset(PlayerId player, ecs::Entity entity) { set_shown(player, entity, std::nullopt); }
+    /// With Schema::grid(): the player sees what is near this entity, which need not replicate, or near these
+    /// places. Without a call this is the player's entity. Where the player looks from stays if the entity is
+    /// destroyed.
+    void view_from(PlayerId player, ecs::Entity entity);
+    void view_from(PlayerId player, std::span<const GridPlace> places);
+    /// Sets a function that says whether a player may see an entity, by a component of it. tick() calls it
+    /// for the players that may see the entity otherwise: when the component was written, when another part
+    /// of the rule changes, and after recheck(). If the answer depends on something else that changes, call
+    /// recheck(). The function may not change the world.
+    template <class T, class Fn>
+    void filter(Fn fn) {
+        static_assert(
+            requires(const T& value) { bool(fn(PlayerId(), ecs::Entity(), value)); },
+            "a filter must be: bool(PlayerId, ecs::Entity, const T&)");
+        sender_.scope().set_filter(
+            world_.component<T>(), ecs::all::type_name<T>(),
+            [this, fn = std::move(fn)](Sender::Peer peer, ecs::Entity entity, const void* value) mutable {
+                if constexpr (std::is_empty_v<T>)
+                    return bool(fn(ids_[peer], entity, T{}));
+                else
+                    return bool(fn(ids_[peer], entity, *static_cast<const T*>(value)));
+            });
+    }
+    void recheck(ecs::Entity entity) { sender_.scope().recheck(entity); }
+    void recheck(PlayerId player);
+    /// Returns whether the player sees a replicated entity now. False for an unknown player. A client that
+    /// sees an entity may not have received it yet.
+    bool sees(PlayerId player, ecs::Entity entity) const;
+
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
@@ -389,6 +429,7 @@ private:
     void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
     void warn(PlayerId player, Warning warning);
+    void set_shown(PlayerId player, ecs::Entity entity, std::optional<bool> is_shown);
     void take_back(net::PeerId connection);
     void send_player(const Player& player);
     void go_away(PlayerId player, const net::Address& from);
@@ -414,6 +455,7 @@ private:
     RunState run_;
     net::Time now_{0};  // argument of the last tick(), poll() or resend()
     Players players_;
+    std::vector<PlayerId> ids_;      // by Sender::Peer
     std::vector<Arrival> arrivals_;  // by PeerId::index()
     std::size_t most_away_, most_away_per_ip_;
     net::all::SipKey network_key_;
@@ -437,6 +479,7 @@ private:
 
 namespace shoal::replication {
 using all::ActionReport, all::Cluster, all::describe, all::InputStats, all::JoinOptions, all::MessageInfo,
-    all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::RewindStats, all::Sender,
-    all::SenderOptions, all::Server, all::ServerListener, all::ServerOptions, all::TicketStats, all::Warning;
+    all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::RewindStats, all::Room, all::Rooms,
+    all::Sender, all::SenderOptions, all::Server, all::ServerListener, all::ServerOptions, all::TicketStats,
+    all::Warning;
 }  // namespace shoal::replication

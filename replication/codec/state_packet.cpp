@@ -97,7 +97,7 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
     } else {
         record.kind = RecordKind::despawn;
         record.reason = static_cast<Despawn>(coder.fixed(static_cast<std::uint32_t>(record.reason), 2));
-        if (record.reason > Despawn::frozen) coder.fail();
+        if (record.reason > Despawn::out_of_view) coder.fail();
     }
 }
 

@@ -16,6 +16,9 @@ public:
 
     /// Requires a net id that is not 0.
     void insert(NetId net_id) { ids_[net_id % kSize] = net_id; }
+    void erase(NetId net_id) {
+        if (contains(net_id)) ids_[net_id % kSize] = 0;
+    }
     bool contains(NetId net_id) const { return ids_[net_id % kSize] == net_id; }
     void clear() { ids_.assign(kSize, 0); }
 

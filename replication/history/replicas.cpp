@@ -23,6 +23,7 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     assert(slot != kNone);
     const std::uint32_t known = ids_.find(net_id);
     const std::uint32_t index = known == kNone ? ids_.adopt(net_id, {}) : known;
+    ended_.erase(net_id);  // it was out of view, and came back
     if (index == rows_.size()) rows_.emplace_back();
     Replica& replica = rows_[index];
     assert((known == kNone) == replica.versions.empty());

@@ -73,6 +73,18 @@ constexpr Role from_owner() {
     return Role::owner;
 }
 
+/// Option of a tag, component or relation: an entity that has it is seen by every player, see scope/scope.h.
+struct Everywhere {};
+constexpr Everywhere everywhere() {
+    return {};
+}
+/// Option of a relation: a player sees an entity with a pair of it if, and only if, the player sees the
+/// target of the pair, see scope/scope.h.
+struct Follows {};
+constexpr Follows follows() {
+    return {};
+}
+
 /// Option of an action: how often a player may do it, on average. If a player does it more often, the actions
 /// wait on the server.
 struct AtMost {

@@ -75,6 +75,7 @@ private:
     std::abort();
 }
 
+constexpr double kMaxCellsInRadius = 64;  // a viewpoint that jumps visits all cells in its radius
 constexpr std::string_view kUnknown = "component ";  // before the hash of a name; also of a struct's
 
 std::string hex_id(std::uint32_t id) {
@@ -158,6 +159,22 @@ void Schema::add(SchemaComponent component) {
         fail(component.name, "can take " + std::to_string(component.max_bits) +
                                  " bits, and one with from_owner() at most " + std::to_string(kMaxOwnedBits));
     insert(std::move(component));
+}
+
+void Schema::add(GridRule rule) {
+    GridOptions& options = rule.options;
+    if (is_used_) {
+        fail("shoal", "has a grid() after a sender or receiver got the schema", "schema");
+        stop(error_);
+    }
+    if (grid_.bind) fail("shoal", "has two grids", "schema");
+    if (options.leave_radius == 0) options.leave_radius = 1.1 * options.radius;
+    if (options.cell == 0) options.cell = options.radius / (options.has_height ? 4 : 8);
+    const bool is_finite = std::isfinite(options.leave_radius) && std::isfinite(options.cell);
+    if (!is_finite || !(options.radius > 0) || !(options.leave_radius >= options.radius) ||
+        !(options.cell >= options.leave_radius / kMaxCellsInRadius))
+        fail("shoal", "has a grid with a radius, leave_radius or cell that does not fit", "schema");
+    grid_ = std::move(rule);
 }
 
 void Schema::add_teleports() {

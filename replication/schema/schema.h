@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "../../ecs/world.h"
+#include "grid_rule.h"
 #include "lanes.h"
 #include "options.h"
 #include "pairs.h"
@@ -47,9 +48,9 @@ struct Replicated {};
 
 /// The reason why a client destroys a replica.
 enum class Despawn : std::uint8_t {
-    destroyed,  // the entity was destroyed on the server
-    left,       // the entity does not replicate to this client any more, or the connection ended
-    frozen,     // reserved: no sender uses it; a client treats it as `left`
+    destroyed,    // the entity was destroyed on the server
+    left,         // the entity does not replicate any more, or the connection ended
+    out_of_view,  // the entity exists, but this client does not see it any more, see scope/scope.h
 };
 
 /// A client's entity has this component while it is the replica of an entity of the server. The add hook of
@@ -176,9 +177,17 @@ inline constexpr bool is_shown_by<ShownBy<Fn>, T> = std::is_move_assignable_v<T>
 
 /// An option in the declaration of a component.
 template <class Option, class T>
-concept ComponentOption =
-    CodecOption<Option, T> || std::same_as<Option, ViewClasses> || std::same_as<Option, Display> ||
-    std::same_as<Option, Role> || std::same_as<Option, Tolerance> || is_shown_by<Option, T>;
+concept ComponentOption = CodecOption<Option, T> || std::same_as<Option, ViewClasses> ||
+    std::same_as<Option, Display> || std::same_as<Option, Role> || std::same_as<Option, Tolerance> ||
+    std::same_as<Option, Everywhere> || is_shown_by<Option, T>;
+
+/// An option in the declaration of a tag.
+template <class Option>
+concept TagOption = std::same_as<Option, ViewClasses> || std::same_as<Option, Everywhere>;
+
+/// An option in the declaration of a relation.
+template <class Option, class R>
+concept PairOption = ComponentOption<Option, R> || std::same_as<Option, Follows>;
 
 /// Writes to `out` the value at the part `t` of the way from `a` to `b`. All are values of one C++ type;
 /// `out` is neither `a` nor `b`.
@@ -191,7 +200,8 @@ struct ComponentTraits {
     Display display{};
     MixValues mix{};  // only with Display::Kind::own
     Role role = Role::server;
-    std::optional<double> tolerance{};  // see predicted(); empty: the default
+    std::optional<double> tolerance{};                   // see predicted(); empty: the default
+    bool is_everywhere = false, follows_target = false;  // see everywhere() and follows()
 };
 /// What the options of a message or an action say, except its codecs.
 struct StructTraits {
@@ -233,6 +243,8 @@ struct Declared : ComponentTraits, StructTraits {
     void take(const AtMost& rate) { per_second = rate.per_second; }
     void take(const Independent&) { is_independent = true; }
     void take(const WithState&) { has_state = true; }
+    void take(const Everywhere&) { is_everywhere = true; }
+    void take(const Follows&) { follows_target = true; }
     void take(const Role& given) {
         has_two_roles = has_two_roles || (role != Role::server && given != role);
         role = given;
@@ -344,16 +356,38 @@ public:
     template <std::default_initializable T, ComponentOption<T>... Options>
     void component(std::string_view name, const Options&... options);
 
-    /// Declares an empty component: only its presence replicates.
-    template <ecs::all::Tag T>
-    void tag(std::string_view name, ViewClasses viewers = to_everyone());
+    /// Declares an empty component: only its presence replicates. Options: view classes and everywhere().
+    template <ecs::all::Tag T, TagOption... Options>
+    void tag(std::string_view name, const Options&... options) {
+        add_tag<T>(name, Declared<T>(options...));
+    }
 
     /// Declares a relation. All pairs of a source replicate together, as one component. A pair replicates if
     /// its target replicates. Options as for a component; max_length(), as the codec for the component, is
     /// the greatest number of targets of one source. If a source has more targets, those with the lowest net
     /// ids replicate.
-    template <ecs::all::Relation R, ComponentOption<R>... Options>
+    template <ecs::all::Relation R, PairOption<R>... Options>
     void pair(std::string_view name, const Options&... options);
+
+    /// Makes players see entities with a T only while they are near one of the player's viewpoints, see
+    /// Server::view_from(). T has fields x and y, and z if the world has three dimensions. It need not be
+    /// declared as a component. A schema has at most one grid. It has no effect on clients.
+    template <ecs::all::Value T>
+    void grid(const GridOptions& options) {
+        static_assert(
+            HasPlace<T>,
+            "a component for grid() has numbers x and y, and perhaps z; for others pass a function: "
+            "grid<T>(options, [](const T&) { return GridPlace{...}; })");
+        GridOptions all = options;
+        all.has_height = HasHeight<T>;
+        if constexpr (HasPlace<T>) add_grid<T>({all, {}, {}}, place_of<T>);
+    }
+    /// As grid(options), but place(const T&) returns the GridPlace.
+    template <ecs::all::Value T, std::invocable<const T&> Fn>
+    void grid(const GridOptions& options, Fn place) {
+        add_grid<T>({options, {}, {}}, std::move(place));
+    }
+    const GridRule& grid() const { return grid_; }
 
     /// Declares a component whose singleton replicates, with options as for a component. The server's
     /// singleton gets the tag Replicated; its replica is the client's singleton.
@@ -470,6 +504,11 @@ private:
                   std::size_t max_nesting = kMaxNesting);
     template <class T, class... Options>
     void add_struct(StructKind kind, std::string_view name, const ActionOps& ops, const Options&... options);
+    template <class T>
+    void add_tag(std::string_view name, const ComponentTraits& traits);
+    template <class T, class Fn>
+    void add_grid(GridRule rule, Fn place);
+    void add(GridRule rule);
     void add(SchemaComponent component);
     void add_teleports();
     void add_to_predict();
@@ -502,6 +541,7 @@ private:
     std::vector<SchemaComponent> components_;
     std::array<std::vector<SchemaStruct>, kStructKinds> structs_;  // by StructKind
     std::string error_;
+    GridRule grid_;
     bool is_authority_quantised_ = false;
     bool implies_mine_ = false;  // input() declared the tag Mine
     mutable bool is_used_ = false;
@@ -550,8 +590,9 @@ void Schema::component(std::string_view name, const Options&... options) {
     if constexpr (ecs::all::Relation<T>) {
         fail(name, "is a relation: declare it with pair()");
     } else if constexpr (std::is_empty_v<T>) {
-        if (!all.fits_tag()) fail(name, "is empty: of the options it takes only view classes");
-        tag<T>(name, all.viewers);
+        if (!all.fits_tag())
+            fail(name, "is empty: of the options it takes only view classes and everywhere()");
+        add_tag<T>(name, all);
     } else {
         SchemaComponent out = make_component<T>(name, all);
         describe(out, kComponent, all);
@@ -562,7 +603,7 @@ void Schema::component(std::string_view name, const Options&... options) {
     }
 }
 
-template <ecs::all::Relation R, ComponentOption<R>... Options>
+template <ecs::all::Relation R, PairOption<R>... Options>
 void Schema::pair(std::string_view name, const Options&... options) {
     static_assert(std::is_copy_constructible_v<R> && std::default_initializable<R>);
     using Rows = std::vector<PairRow<R>>;
@@ -626,21 +667,29 @@ void Schema::input(std::string_view name, const Options&... options) {
     add_struct<T>(StructKind::input, name, {}, options...);
 }
 
-template <ecs::all::Tag T>
-void Schema::tag(std::string_view name, ViewClasses viewers) {
-    SchemaComponent out = make_component<T>(name, {viewers});
+template <class T>
+void Schema::add_tag(std::string_view name, const ComponentTraits& traits) {
+    SchemaComponent out = make_component<T>(name, traits);
     out.is_tag = true;
     add(std::move(out));
+}
+
+template <class T, class Fn>
+void Schema::add_grid(GridRule rule, Fn place) {
+    rule.place = [place](const void* at) { return place(*static_cast<const T*>(at)); };
+    rule.bind = [](ecs::World& world) { return world.component<T>(); };
+    add(std::move(rule));
 }
 
 }  // namespace shoal::replication::all
 
 namespace shoal::replication {
 using all::angle, all::angular, all::any_float, all::at_most, all::bounded, all::Despawn, all::Display,
-    all::element, all::field, all::fixed_point, all::for_each_field, all::from_owner, all::half_float,
-    all::independent, all::inner, all::kMaxEntityBytes, all::kMaxStableKey, all::linear, all::max_length,
-    all::Mine, all::predicted, all::Press, all::quantised, all::quantised_bits, all::Replica, all::Replicated,
-    all::Schema, all::shown_by, all::slerp, all::smallest_three, all::StableKey, all::to_all_groups,
-    all::to_everyone, all::to_group, all::to_others, all::to_owner, all::to_predictors, all::ToPredict,
-    all::unit_vector, all::ViewClasses, all::with_state;
+    all::element, all::everywhere, all::field, all::fixed_point, all::follows, all::for_each_field,
+    all::from_owner, all::GridOptions, all::half_float, all::independent, all::inner, all::kMaxEntityBytes,
+    all::kMaxStableKey, all::linear, all::max_length, all::Mine, all::GridPlace, all::predicted, all::Press,
+    all::quantised, all::quantised_bits, all::Replica, all::Replicated, all::Schema, all::shown_by,
+    all::slerp, all::smallest_three, all::StableKey, all::to_all_groups, all::to_everyone, all::to_group,
+    all::to_others, all::to_owner, all::to_predictors, all::ToPredict, all::unit_vector, all::ViewClasses,
+    all::with_state;
 }  // namespace shoal::replication

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <utility>
@@ -44,6 +45,10 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       predicts_(schema.predicts()),
       has_inputs_(!schema.structs(StructKind::input).empty()),
       shadow_(world, schema, history_ticks_, options.tag),
+      scope_(world, schema, shadow_, audience_,
+             [this](Peer peer, ecs::Entity entity) {
+                 return owner_of(shadow_.index_of(entity)) == peer || is_predictor(peer, entity);
+             }),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
@@ -61,12 +66,11 @@ void Sender::update(Tick tick) {
     for (const std::uint32_t entry : shadow_.moved())
         for (const Audience::Viewer viewer : audience_.of(entry))
             state(viewer.peer).view.set_cluster(viewer.slot, shadow_[entry].cluster);
+    scope_.update(static_cast<std::uint32_t>(peers_.size()));
     change_views();
-    for (Peer peer = 0; peer < peers_.size(); ++peer) {
-        if (!peers_[peer] || state(peer).is_held) continue;
-        if (state(peer).stats.waiting != 0) give_slots(peer);
-        for (const std::uint32_t entry : shadow_.opened()) open_entry(peer, entry);
-    }
+    for (Peer peer = 0; peer < peers_.size(); ++peer)
+        if (peers_[peer] && state(peer).stats.waiting != 0) give_slots(peer);
+    open_opened();
     for (const std::uint32_t entry : shadow_.changed()) pass_on_change(entry);
     force_records();
     for (const auto& peer : peers_) {
@@ -142,8 +146,9 @@ void Sender::replace_peer(Peer peer, const PeerOptions& options) {
 
 void Sender::start_peer(Peer peer) {
     if (!std::exchange(state(peer).is_held, false)) return;
+    scope_.look(peer);
     for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
-        if (shadow_[entry].entity) open_entry(peer, entry);
+        if (shadow_[entry].entity && sees(peer, shadow_[entry].entity)) open_entry(peer, entry);
     state(peer).view.await_all();
 }
 
@@ -165,6 +170,7 @@ std::shared_ptr<const ComponentNumbers> Sender::share(const ComponentNumbers& nu
 void Sender::remove_peer(Peer peer) {
     assert(peers_[peer]);
     leave_audience(peer);
+    scope_.remove_peer(peer);
     for (Owner& owner : owners_)
         if (owner.peer == peer) owner = {};
     peers_[peer].reset();
@@ -224,6 +230,8 @@ PeerView::Roles Sender::roles(Peer peer, std::uint32_t entry) const {
 void Sender::change_views() {
     for (const std::uint32_t entry : new_roles_) {
         if (entry >= audience_.entry_count()) continue;
+        if (scope_.is_used())
+            for (Peer peer = 0; peer < peers_.size(); ++peer) review(peer, entry);
         for (const Audience::Viewer viewer : audience_.of(entry)) {
             PeerState& peer = state(viewer.peer);
             const PeerView::Roles roles = this->roles(viewer.peer, entry);
@@ -328,7 +336,7 @@ void Sender::open_entry(Peer peer, std::uint32_t entry) {
     PeerView& view = state(peer).view;
     state(peer).last_change = tick_;
     if (view.is_full()) {
-        state(peer).stats.waiting += 1;
+        set_waits(state(peer), entry, true);
     } else {
         const std::uint32_t slot = view.open(entry, roles(peer, entry));
         view.set_cluster(slot, shadow_[entry].cluster);
@@ -336,32 +344,73 @@ void Sender::open_entry(Peer peer, std::uint32_t entry) {
     }
 }
 
+/// The entity stays, but the peer does not see it any more.
+void Sender::leave_entry(Peer index, std::uint32_t entry) {
+    PeerState& peer = state(index);
+    if (waits(peer, entry)) return set_waits(peer, entry, false);
+    peer.last_change = tick_;
+    peer.view.close(*audience_.slot(entry, index), Despawn::out_of_view);
+    audience_.remove(entry, index);
+}
+
+void Sender::set_waits(PeerState& peer, std::uint32_t entry, bool waits) {
+    if (entry / 64 >= peer.waiting.size()) peer.waiting.resize(entry / 64 + std::size_t{1});
+    peer.waiting[entry / 64] ^= std::uint64_t{1} << entry % 64;
+    peer.stats.waiting += waits ? 1u : -1u;
+    assert(Sender::waits(peer, entry) == waits);
+}
+
 void Sender::close_entry(std::uint32_t entry) {
     if (entry < owners_.size()) owners_[entry] = {};
-    for (Peer peer = 0; peer < peers_.size(); ++peer) {
-        if (!peers_[peer]) continue;
-        state(peer).last_change = tick_;
-        state(peer).predicted.erase(entry);
-        if (state(peer).stats.waiting != 0 && !audience_.has(entry, peer)) state(peer).stats.waiting -= 1;
+    for (const auto& peer : peers_) {
+        if (!peer) continue;
+        peer->predicted.erase(entry);
+        if (waits(*peer, entry)) set_waits(*peer, entry, false);
     }
-    for (const Audience::Viewer viewer : audience_.of(entry))
+    for (const Audience::Viewer viewer : audience_.of(entry)) {
+        state(viewer.peer).last_change = tick_;
         state(viewer.peer).view.close(viewer.slot, shadow_[entry].reason);
+    }
     audience_.clear(entry);
 }
 
-/// Gives the free slots to entities that wait. Entities that this update() opened come last.
+/// Opens the new entities for the peers that see them, and applies the rule of the scope to what it touched.
+void Sender::open_opened() {
+    if (!scope_.is_used()) {
+        for (Peer peer = 0; peer < peers_.size(); ++peer)
+            if (peers_[peer] && !state(peer).is_held)
+                for (const std::uint32_t entry : shadow_.opened()) open_entry(peer, entry);
+        return;
+    }
+    for (const PeerEntry pair : scope_.touched()) review(pair.peer, pair.entry);
+    scope_.clear_touched();
+}
+
+/// Opens or closes the entity's slot, if the peer begins or ceases to see the entity.
+void Sender::review(Peer index, std::uint32_t entry) {
+    if (index >= peers_.size() || !peers_[index] || state(index).is_held) return;
+    if (entry >= shadow_.index_count() || !shadow_[entry].entity) return;
+    const bool sees = scope_.sees(index, shadow_[entry].entity);
+    if (sees == (audience_.has(entry, index) || waits(state(index), entry))) return;
+    sees ? open_entry(index, entry) : leave_entry(index, entry);
+    scope_.for_each_follower(shadow_[entry].entity, [&](std::uint32_t follower) { review(index, follower); });
+}
+
+/// Gives the free slots to entities that wait. Entities that this update() opens come later.
 void Sender::give_slots(Peer index) {
     PeerState& peer = state(index);
-    const std::uint32_t count = shadow_.index_count();
-    std::uint32_t looked_at = 0;
-    for (; looked_at < count && peer.stats.waiting != 0 && !peer.view.is_full(); ++looked_at) {
-        const std::uint32_t entry = (peer.next_waiting + looked_at) % count;
-        if (!shadow_[entry].entity || audience_.has(entry, index)) continue;
-        if (shadow_[entry].versions.oldest()->tick == tick_) continue;  // opened by this update()
-        peer.stats.waiting -= 1;
-        open_entry(index, entry);
+    const auto words = static_cast<std::uint32_t>(peer.waiting.size());
+    std::uint32_t word = peer.next_waiting / 64 % words;
+    for (std::uint32_t looked_at = 0; looked_at <= words && peer.stats.waiting != 0; ++looked_at) {
+        for (std::uint64_t bits = peer.waiting[word]; bits != 0 && !peer.view.is_full(); bits &= bits - 1) {
+            const std::uint32_t entry = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+            set_waits(peer, entry, false);
+            open_entry(index, entry);
+        }
+        if (peer.view.is_full()) break;
+        word = (word + 1) % words;
     }
-    peer.next_waiting = count == 0 ? 0 : (peer.next_waiting + looked_at) % count;
+    peer.next_waiting = word * 64;
 }
 
 // Packets
@@ -468,6 +517,19 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
     peer.view.set_first(others_wait ? Queue::other : Queue::group);
 }
 
+/// Returns whether a peer has a slot for each entity that it sees and that does not wait, and for no other.
+bool Sender::is_as_seen(Peer index) const {
+    std::uint32_t waiting = 0;
+    for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry) {
+        const bool is_waiting = waits(*peers_[index], entry), has = audience_.has(entry, index);
+        const ecs::Entity entity = shadow_[entry].entity;
+        if ((is_waiting && has) || (has && !entity)) return false;
+        if (entity && (is_waiting || has) != sees(index, entity)) return false;
+        waiting += is_waiting;
+    }
+    return waiting == peers_[index]->stats.waiting;
+}
+
 bool Sender::is_consistent() const {
     std::size_t pairs = 0;
     for (Peer index = 0; index < peers_.size(); ++index) {
@@ -481,7 +543,7 @@ bool Sender::is_consistent() const {
             if (new_roles_.empty() && peer.view[slot].roles() != roles(index, entry)) return false;
             open += 1;
         }
-        if (!peer.is_held && open + peer.stats.waiting != shadow_.open_count()) return false;
+        if (!peer.is_held && !is_as_seen(index)) return false;
         if (!peer.view.is_consistent() || !peer.flight.is_consistent()) return false;
         pairs += open;
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../history/shadow.h"
+#include "../scope/scope.h"
 #include "audience.h"
 #include "flight.h"
 #include "payload_writer.h"
@@ -68,9 +69,9 @@ public:
     /// Adds a peer that has no entities yet.
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
-    /// Begins to send all entities to a peer that was added with PeerOptions::is_held. PeerStats::unjoined
-    /// becomes the number of these entities, and falls as the peer acknowledges them. Entities that were
-    /// destroyed or that got no slot do not count.
+    /// Begins to send all entities that the peer sees (scope()) to a peer that was added with
+    /// PeerOptions::is_held. PeerStats::unjoined becomes the number of these entities, and falls as the peer
+    /// acknowledges them. Entities that were destroyed or that got no slot do not count.
     void start_peer(Peer peer);
     /// The peer has a new connection: packet numbers begin anew. Requires that the fates of all packets of
     /// the former connection were reported. What the peer acknowledged is kept. All other packets count as
@@ -162,6 +163,11 @@ public:
     PeerStats stats(Peer peer) const;
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
+    /// Who sees which entity. What is set here has an effect from the next update() on.
+    Scope& scope() { return scope_; }
+    const Scope& scope() const { return scope_; }
+    /// Returns whether the peer sees an entity with the sender's tag. It may not have a slot yet.
+    bool sees(Peer peer, ecs::Entity entity) const { return !scope_.is_used() || scope_.sees(peer, entity); }
     /// Returns the net id of an entity that replicated at the last update() or got one by assign_net_id().
     /// For other entities returns the net id that their StableKey reserves, or 0 if they have none.
     NetId net_id(ecs::Entity entity) const { return shadow_.net_id(entity); }
@@ -187,7 +193,8 @@ private:
         PeerView view;
         std::shared_ptr<const ComponentNumbers> numbers;  // null: the peer has the same schema
         Flight flight;
-        std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
+        std::vector<std::uint64_t> waiting;  // one bit per entry that waits for a slot; may be shorter
+        std::uint32_t next_waiting = 0;      // entry where give_slots() continues
         Tick last_sent = 0;
         // The tick since which the sender has waited for an ack of this peer; empty if it does not wait.
         std::optional<Tick> silent_since;
@@ -234,7 +241,15 @@ private:
     }
     void close_entry(std::uint32_t entry);
     void open_entry(Peer peer, std::uint32_t entry);
+    void leave_entry(Peer peer, std::uint32_t entry);
+    void open_opened();
+    void review(Peer peer, std::uint32_t entry);
+    static bool waits(const PeerState& peer, std::uint32_t entry) {
+        return entry / 64 < peer.waiting.size() && (peer.waiting[entry / 64] >> entry % 64 & 1) != 0;
+    }
+    static void set_waits(PeerState& peer, std::uint32_t entry, bool waits);
     void give_slots(Peer peer);
+    bool is_as_seen(Peer peer) const;
     std::optional<StateHeader::Group> group_marker(const PeerState& peer, std::uint64_t number) const;
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
     PeerState& state(Peer peer) { return *peers_[peer]; }
@@ -249,6 +264,7 @@ private:
     bool has_inputs_;          // the schema has an input
     Shadow shadow_;
     Audience audience_;
+    Scope scope_;
     std::vector<Owner> owners_;  // by entry; shorter if the last entries never had an owner
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
     struct ToSend {

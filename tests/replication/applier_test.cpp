@@ -306,12 +306,12 @@ TEST(Applier, AddedAndRemovedComponentsRunTheirHooks) {
 }
 
 TEST(Applier, Rule08ADespawnRecordOfAnyReasonDestroysTheReplica) {
-    for (const Despawn reason : {Despawn::destroyed, Despawn::left, Despawn::frozen}) {
+    for (const Despawn reason : {Despawn::destroyed, Despawn::left, Despawn::out_of_view}) {
         Pair pair;
         const ecs::Entity entity = pair.spawn(at(1)), aimer = pair.spawn(sim::Aim{entity, 1});
         pair.exchange();
         const ecs::Entity replica = pair.replica(entity);
-        Despawn heard = Despawn::frozen;
+        Despawn heard = Despawn(3);
         ecs::Hook hook = pair.mirror.on_remove<Replica>(
             [&](ecs::World&, ecs::Entity, const Replica& ended) { heard = ended.reason; });
         RecordHeader header{0, RecordKind::despawn};
@@ -320,7 +320,7 @@ TEST(Applier, Rule08ADespawnRecordOfAnyReasonDestroysTheReplica) {
         EXPECT_EQ(pair.receiver.receive(900, payload), Receiver::Verdict::accepted);
         pair.receiver.apply();
         EXPECT_FALSE(pair.mirror.is_alive(replica));
-        EXPECT_EQ(heard, reason == Despawn::destroyed ? Despawn::destroyed : Despawn::left);
+        EXPECT_EQ(heard, reason);
         EXPECT_EQ(pair.receiver.entity(pair.sender.net_id(entity)), ecs::Entity{});
         EXPECT_EQ(pair.on_client<sim::Aim>(aimer).target, ecs::Entity{});
         EXPECT_TRUE(pair.receiver.is_consistent());

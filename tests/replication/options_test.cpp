@@ -50,7 +50,9 @@ TEST(ComponentOptions, AnEmptyComponentTakesViewClassesOnly) {
     schemas[5].component<Hot>("hot", bounded(0, 1));
     schemas[6].component<Hot>("hot", max_length(3));
     for (std::size_t i = 0; i < schemas.size(); ++i)
-        EXPECT_EQ(schemas[i].error(), "component 'hot' is empty: of the options it takes only view classes")
+        EXPECT_EQ(schemas[i].error(),
+                  "component 'hot' is empty: of the options it takes only view classes and "
+                  "everywhere()")
             << i;
 }
 
