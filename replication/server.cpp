@@ -20,6 +20,7 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 
 constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player messages
 constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
+constexpr std::ptrdiff_t kTypedHeaderBytes = 2;    // before a typed message: kind and stream
 constexpr std::size_t kMaxNamed = 1'024;           // see Players::Player::named
 constexpr net::Duration kLatestEvent = std::chrono::milliseconds(500);
 
@@ -217,6 +218,16 @@ void Server::view_from(PlayerId id, std::span<const GridPlace> places) {
     if (const Player* const player = players_.find(id)) sender_.scope().view_from(player->peer, places);
 }
 
+Why Server::why(PlayerId id, ecs::Entity entity) const {
+    const Player* const player = players_.find(id);
+    return player ? sender_.why(player->peer, entity) : Why();
+}
+
+WorldHash::Sum Server::hash_of(PlayerId id, WorldHash& hash) const {
+    const Player* const player = players_.find(id);
+    return player ? hash.of_peer(sender_, player->peer) : WorldHash::Sum();
+}
+
 void Server::recheck(PlayerId id) {
     if (const Player* const player = players_.find(id)) sender_.scope().recheck(player->peer);
 }
@@ -227,9 +238,21 @@ bool Server::sees(PlayerId id, ecs::Entity entity) const {
 }
 
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
-    const net::SendResult result = host_.send_message(connection(player), how, message_);
-    const TypedMessages::Message& written = typed_.written();
-    if (net::is_queued(result)) note_named(player, typed_.types()[written.type], written.words, 0);
+    const Player* const to = players_.find(player);
+    const SchemaStruct& type = typed_.types()[typed_.written().type];
+    const TypedMessages::Message* written = &typed_.written();
+    std::vector<std::byte>* bytes = &message_;
+    if (to && type.layout.has_references()) {
+        hidden_message_ = *written;
+        if (sender_.hide(to->peer, type.layout, hidden_message_.words)) {
+            written = &hidden_message_;
+            bytes = &hidden_bytes_;
+            bytes->assign(message_.begin(), message_.begin() + kTypedHeaderBytes);
+            typed_.write_again(*written, *bytes, next_tick_);
+        }
+    }
+    const net::SendResult result = host_.send_message(connection(player), how, *bytes);
+    if (net::is_queued(result)) note_named(player, type, written->words, 0);
     typed_.stats().not_queued += !net::is_queued(result);
     return result;
 }

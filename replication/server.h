@@ -22,6 +22,7 @@
 #include "predict/step.h"
 #include "send/sender.h"
 #include "show/rewind.h"
+#include "world_hash.h"
 
 namespace shoal::replication::all {
 
@@ -343,6 +344,10 @@ public:
     /// Returns whether the player sees a replicated entity now. False for an unknown player. A client that
     /// sees an entity may not have received it yet.
     bool sees(PlayerId player, ecs::Entity entity) const;
+    /// Why a player has an entity, or does not have it; describe() gives a sentence.
+    Why why(PlayerId player, ecs::Entity entity) const;
+    /// The hash of what a player sees, for a comparison with WorldHash::of_client(). Call it after tick().
+    WorldHash::Sum hash_of(PlayerId player, WorldHash& hash) const;
 
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
@@ -460,6 +465,8 @@ private:
     std::size_t most_away_, most_away_per_ip_;
     net::all::SipKey network_key_;
     std::vector<std::byte> message_;
+    TypedMessages::Message hidden_message_;  // as message_, for a player who does not see all that it names
+    std::vector<std::byte> hidden_bytes_;
     std::uint64_t ended_seen_ = 0;  // Shadow::ended_count() in the last tell_ended()
     bool names_ended_ = false;      // a message since then names an entity that had ended
     MessageLimits limits_;
@@ -479,7 +486,7 @@ private:
 
 namespace shoal::replication {
 using all::ActionReport, all::Cluster, all::describe, all::InputStats, all::JoinOptions, all::MessageInfo,
-    all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::RewindStats, all::Room, all::Rooms,
-    all::Sender, all::SenderOptions, all::Server, all::ServerListener, all::ServerOptions, all::TicketStats,
-    all::Warning;
+    all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::Reason, all::RewindStats, all::Room,
+    all::Rooms, all::Sender, all::SenderOptions, all::Server, all::ServerListener, all::ServerOptions,
+    all::TicketStats, all::Warning, all::Why;
 }  // namespace shoal::replication

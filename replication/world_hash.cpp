@@ -15,6 +15,21 @@ private:
     const Namer& namer_;
 };
 
+/// Gets the net ids of the entities that a peer sees.
+class SeenMap final : public EntityMap {
+public:
+    SeenMap(const Sender& sender, Sender::Peer peer) : sender_(sender), peer_(peer) {}
+    std::uint32_t to_net(ecs::Entity entity) override {
+        const NetId net_id = sender_.net_id(entity);
+        return net_id != 0 && sender_.hides(peer_, net_id) ? 0 : net_id;
+    }
+    ecs::Entity to_entity(std::uint32_t) override { return {}; }
+
+private:
+    const Sender& sender_;
+    Sender::Peer peer_;
+};
+
 /// Source of the mixer: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
 std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
     hash += number + 0x9e3779b97f4a7c15u;
@@ -59,6 +74,17 @@ WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
     binding_.world().each_entity([&](ecs::Entity entity) {
         if (!binding_.world().has(entity, shadow.tag())) return;
         add_entity(sum, shadow.net_id(entity), entity, map);
+    });
+    return sum;
+}
+
+WorldHash::Sum WorldHash::of_peer(const Sender& sender, Sender::Peer peer) {
+    SeenMap map(sender, peer);
+    binding_.shapes().drop_unused();
+    Sum sum;
+    binding_.world().each_entity([&](ecs::Entity entity) {
+        if (binding_.world().has(entity, sender.shadow().tag()) && sender.sees(peer, entity))
+            add_entity(sum, sender.net_id(entity), entity, map);
     });
     return sum;
 }

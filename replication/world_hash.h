@@ -8,6 +8,7 @@
 #include "history/shadow.h"
 #include "receive/receiver.h"
 #include "schema/binding.h"
+#include "send/sender.h"
 
 namespace shoal::replication::all {
 
@@ -31,6 +32,8 @@ public:
     /// Hash of all entities that `shadow` replicates. Their net ids come from `shadow`: call Shadow::update()
     /// first.
     Sum of_server(const Shadow& shadow);
+    /// The same of the entities that a peer sees.
+    Sum of_peer(const Sender& sender, Sender::Peer peer);
     /// Hash of all replicas of `receiver`. Of a component that the client holds, for example because it
     /// predicts it, the hash has the server's value.
     Sum of_client(const Receiver& receiver);

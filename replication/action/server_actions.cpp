@@ -267,12 +267,24 @@ void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity enti
     const std::vector<std::byte> message = write_event(schema_, event);
     for (const auto& player : players_) {
         if (!player || player->id == event.who || player->has_left || player->is_away) continue;
-        if (host_.send_event(player->id, message)) {
-            host_.note_named(player->id, type(event.type), event.words, event.player);
+        const std::optional<ActionEvent> seen = as_seen(*player, event);
+        if (host_.send_event(player->id, seen ? write_event(schema_, *seen) : message)) {
+            host_.note_named(player->id, type(event.type), (seen ? *seen : event).words,
+                             (seen ? *seen : event).player);
         } else {
             player->stats.lost_events += 1;
         }
     }
+}
+
+/// Returns the event without the entities that a player does not see; nothing if the player sees them all.
+std::optional<ActionEvent> ServerActions::as_seen(const Player& player, const ActionEvent& event) const {
+    if (!sender_.scope().is_used()) return std::nullopt;
+    ActionEvent seen = event;
+    const bool hides_player = event.player != 0 && sender_.hides(player.peer, event.player);
+    if (hides_player) seen.player = 0;
+    const bool hides_words = sender_.hide(player.peer, type(event.type).layout, seen.words);
+    return hides_player || hides_words ? std::optional(std::move(seen)) : std::nullopt;
 }
 
 void ServerActions::report(const ActionReport& report) const {
@@ -343,12 +355,12 @@ void ServerActions::finish(Player& player) {
         player.unsent_bytes -= player.unsent.front().size();
         player.unsent.pop_front();
     }
-    for (ActionResult& result : player.results) forget_gone(result);
+    for (ActionResult& result : player.results) forget_gone(player, result);
     if (!player.results.empty()) send(player, write_results(player.results, tick_));
     if (player.has_left) return;
     std::vector<PendingId> gone;
     std::erase_if(player.outstanding, [&](const Spawned& one) {
-        const bool is_gone = !replicates(one.entity);
+        const bool is_gone = !replicates(one.entity) || !sender_.sees(player.peer, one.entity);
         if (is_gone) gone.push_back(one.id);
         if (!is_gone && !sender_.has_acknowledged(player.peer, one.entity)) return false;
         sender_.set_pending_id(player.peer, one.net_id, 0);
@@ -362,10 +374,10 @@ void ServerActions::finish(Player& player) {
     player.results.clear();
 }
 
-/// Sets the net ids of entities that do not replicate any more to 0.
-void ServerActions::forget_gone(ActionResult& result) const {
+/// Sets the net ids of entities that do not replicate to the player any more to 0.
+void ServerActions::forget_gone(const Player& player, ActionResult& result) const {
     for (NetId& net_id : result.created)
-        if (!replicates(sender_.entity(net_id))) net_id = 0;
+        if (!replicates(sender_.entity(net_id)) || sender_.hides(player.peer, net_id)) net_id = 0;
 }
 
 /// Stores the results of this tick: in each stream as many results as a client can wait for.
@@ -397,7 +409,7 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
             if (static_cast<std::int32_t>(kept.result.sequence - first[stream]) < 0) continue;
             if (kept.tick != tick) flush();
             tick = kept.tick;
-            forget_gone(kept.result);
+            forget_gone(*player, kept.result);
             of_one_tick.push_back(kept.result);
         }
         flush();

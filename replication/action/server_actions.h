@@ -203,9 +203,10 @@ private:
     void match_created(Player& player, const ActionRecord& record, std::span<const ecs::Entity> created,
                        ActionResult& result);
     void fire(const void* action, ActionEvent event, ecs::Entity entity);
+    std::optional<ActionEvent> as_seen(const Player& player, const ActionEvent& event) const;
     void report(const ActionReport& report) const;
     void finish(Player& player);
-    void forget_gone(ActionResult& result) const;
+    void forget_gone(const Player& player, ActionResult& result) const;
     void store_results(Player& player);
     void send(Player& player, std::vector<std::byte> message);
     static void add_unsent(Player& player, std::vector<std::byte> message);

@@ -99,7 +99,8 @@ void Shadow::forget_destroyed() {
         const std::uint32_t index = find(entity);
         // References to an ordinary net id of a dead entity can stay: no client finds an entity by this net
         // id. But a reserved net id can pass to another entity with the same key.
-        if (index == kNone || NetIds::is_reserved(entries_[index].net_id)) add_referrers(entity);
+        if (keeps_referrers_ || index == kNone || NetIds::is_reserved(entries_[index].net_id))
+            add_referrers(entity);
         if (index != kNone) release(index);
     }
 }
@@ -267,6 +268,11 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     entry.refers_to_changed = false;
     if (capture.has_targets) {
         references_.clear(index);
+        for (std::uint32_t i = 0; keeps_referrers_ && i < entry.versions.size(); ++i)
+            binding_.for_each_reference(entry.versions[i].image, [&](NetId net_id) {
+                if (const std::uint32_t target = index_of(net_id); target != kNone)
+                    references_.add(entries_[target].entity.index, index);
+            });
         // When a target gets a net id, or another one, the entry is quantised again.
         for (const ecs::Entity target : capture.targets)
             if (world_.is_alive(target)) references_.add(target.index, index);

@@ -114,7 +114,22 @@ public:
     ecs::Entity entity(std::uint32_t index) const {
         return index < ids_.index_count() ? ids_[index].entity : ecs::Entity{};
     }
+    /// Returns the index of the open entry with this net id, as of the last update(); kNone if there is none,
+    /// or if the net id was released since then.
+    std::uint32_t index_of(NetId net_id) const {
+        const std::uint32_t index = ids_.find(net_id);
+        return index < entries_.size() && entries_[index].entity ? index : kNone;
+    }
+    /// From now on a reference becomes null when its entity is destroyed, and for_each_referrer() knows all
+    /// versions from now on.
+    void keep_referrers() { keeps_referrers_ = true; }
+    /// Calls fn(index) for the entries of which some version refers to the entity, and for some others.
+    template <class Fn>
+    void for_each_referrer(ecs::Entity entity, Fn&& fn) const {
+        references_.for_each_referrer(entity.index, fn);
+    }
     const Schema& schema() const { return binding_.schema(); }
+    bool replicates(ecs::Entity entity) const { return world_.has(entity, tag_); }
     /// The tag of the entities that replicate.
     ecs::ComponentId tag() const { return tag_; }
 
@@ -183,6 +198,7 @@ private:
     bool updated_ = false;
     std::uint32_t next_refresh_ = 0;  // index of the entry that refresh_one() looks at next
 
+    bool keeps_referrers_ = false;
     std::uint64_t refused_keys_ = 0;
     std::vector<std::uint32_t> opened_, changed_, closed_, moved_;
     std::vector<ComponentIndex> dirty_;  // changed components of the entity being captured, ascending

@@ -15,10 +15,16 @@ void TypedMessages::write(std::size_t type, const void* value, std::vector<std::
     written_.type = type;
     codec_.quantise(types()[type], value, written_.words);
     stats_.misfits = codec_.misfits();
+    write_again(written_, out, tick);
+}
+
+void TypedMessages::write_again(const Message& message, std::vector<std::byte>& out,
+                                std::optional<Tick> tick) {
+    const SchemaStruct& type = types()[message.type];
     bits_.clear();
-    bits_.write(type, type_bits());
-    if (types()[type].has_state && tick) bits_.write(*tick, 32);
-    write_value(types()[type].layout, {}, written_.words, bits_);
+    bits_.write(message.type, type_bits());
+    if (type.has_state && tick) bits_.write(*tick, 32);
+    write_value(type.layout, {}, message.words, bits_);
     const std::size_t before = out.size();
     out.resize(before + bits_.byte_count());
     bits_.copy_to(std::span(out).subspan(before));

@@ -77,6 +77,8 @@ public:
     void write(const T& value, std::vector<std::byte>& out, std::optional<Tick> tick = {}) {
         write(schema_.require_struct<T>(StructKind::message), &value, out, tick);
     }
+    /// Appends a message that write() wrote, with other words. Does not change written().
+    void write_again(const Message& message, std::vector<std::byte>& out, std::optional<Tick> tick = {});
     /// The last written message.
     const Message& written() const { return written_; }
 

@@ -129,7 +129,8 @@ void Scope::update(std::uint32_t peers) {
 }
 
 void Scope::open(std::uint32_t entry) {
-    take_place(entry);
+    if (const std::optional<GridPlace> place = place_of(shadow_[entry].entity))
+        grid_->put(entry, *place, touched_);
     take_rooms(entry);
     take_target(entry);
     touch(entry);
@@ -142,14 +143,14 @@ void Scope::close(std::uint32_t entry) {
 }
 
 void Scope::take(ecs::Entity entity, std::uint8_t parts) {
-    if ((parts & kTag) != 0) touch_followers(entity, 1);
+    if ((parts & kTag) != 0) touch_followers(entity, kMaxSteps + 1);
     const std::uint32_t entry = open_entry(entity);
     if (entry == Shadow::kNone) return;
     if ((parts & kPlace) != 0) take_place(entry);
     if ((parts & kRoom) != 0) take_rooms(entry);
     if ((parts & kFollows) != 0) {
         take_target(entry);
-        touch_followers(entity, kMaxSteps);
+        touch_followers(entity, kMaxSteps + 1);
     }
     if ((parts & (kRoom | kFollows | kEverywhere)) != 0) {
         touch_all(entry);
@@ -159,10 +160,9 @@ void Scope::take(ecs::Entity entity, std::uint8_t parts) {
 }
 
 void Scope::take_place(std::uint32_t entry) {
-    if (!grid_) return;
     if (const std::optional<GridPlace> place = place_of(shadow_[entry].entity)) {
         if (grid_->put(entry, *place, touched_)) touch_all(entry);
-    } else if (grid_->has(entry)) {
+    } else if (grid_ && grid_->has(entry)) {
         grid_->remove(entry);
         touch_all(entry);
     }
@@ -182,21 +182,20 @@ void Scope::take_target(std::uint32_t entry) {
 
 /// Touches the peers that can see the entity, and those that see it or what it follows.
 void Scope::touch(std::uint32_t entry) {
-    ecs::Entity entity = shadow_[entry].entity;
-    for (int step = 0; step < kMaxSteps; ++step) {
-        if (is_everywhere(entity)) return touch_all(entry);
-        if (const std::uint32_t one = open_entry(entity);
-            one != Shadow::kNone && one < audience_.entry_count())
-            for (const Audience::Viewer viewer : audience_.of(one)) touched_.push_back({viewer.peer, entry});
-        if (const auto found = shown_.find(entity); found != shown_.end())
-            for (const Shown& one : found->second) touched_.push_back({one.peer, entry});
-        const ecs::Entity target = target_of(entity);
-        if (!target) break;
-        entity = target;
+    const ecs::Entity entity = shadow_[entry].entity, last = leader(entity);
+    for (ecs::Entity one = entity;; one = target_of(one)) {
+        if (is_everywhere(one)) return touch_all(entry);
+        const std::uint32_t of_one = open_entry(one);
+        if (of_one < audience_.entry_count())
+            for (const Audience::Viewer viewer : audience_.of(of_one))
+                touched_.push_back({viewer.peer, entry});
+        if (const auto found = shown_.find(one); found != shown_.end())
+            for (const Shown& of_peer : found->second) touched_.push_back({of_peer.peer, entry});
+        if (one == last) break;
     }
-    const std::uint32_t last = open_entry(entity);
-    if (!grid_ || last == Shadow::kNone || !grid_->has(last)) return touch_all(entry);
-    grid_->for_each_watcher(last, [&](std::uint32_t peer) { touched_.push_back({peer, entry}); });
+    const std::uint32_t deciding = open_entry(last);
+    if (!grid_ || deciding == Shadow::kNone || !grid_->has(deciding)) return touch_all(entry);
+    grid_->for_each_watcher(deciding, [&](std::uint32_t peer) { touched_.push_back({peer, entry}); });
 }
 
 void Scope::touch_all(std::uint32_t entry) {
@@ -224,14 +223,16 @@ std::uint32_t Scope::open_entry(ecs::Entity entity) const {
     return entry < shadow_.index_count() && shadow_[entry].entity == entity ? entry : Shadow::kNone;
 }
 
-/// Returns what an entity follows; null if it follows nothing.
+/// Returns what an entity follows; null if it follows nothing, or does not replicate itself.
 ecs::Entity Scope::target_of(ecs::Entity entity) const {
+    if (follows_.empty() || !world_.has(entity, shadow_.tag())) return {};
     for (const ecs::ComponentId relation : follows_)
         if (const auto pairs = world_.pairs_of(entity, relation); !pairs.empty()) return pairs[0].target;
     return {};
 }
 
 std::optional<GridPlace> Scope::place_of(ecs::Entity entity) const {
+    if (!grid_) return std::nullopt;
     const void* const value = world_.try_get(entity, place_);
     if (!value) return std::nullopt;
     const GridPlace place = rule_->place(value);
@@ -252,8 +253,11 @@ bool Scope::is_everywhere(ecs::Entity entity) const {
                                [&](ecs::ComponentId component) { return world_.has(entity, component); });
 }
 
-bool Scope::passes(std::uint32_t peer, ecs::Entity entity) const {
-    return passes_rooms(peer, entity) && passes_grid(peer, entity) && !failed_filter(peer, entity);
+/// The tests of entities that follow nothing.
+Reason Scope::test(std::uint32_t peer, ecs::Entity entity) const {
+    if (!passes_rooms(peer, entity)) return Reason::not_in_room;
+    if (!passes_grid(peer, entity)) return Reason::too_far;
+    return failed_filter(peer, entity) ? Reason::filtered : Reason::has_it;
 }
 
 bool Scope::passes_rooms(std::uint32_t peer, ecs::Entity entity) const {
@@ -283,18 +287,56 @@ const Scope::ComponentFilter* Scope::failed_filter(std::uint32_t peer, ecs::Enti
     return nullptr;
 }
 
-bool Scope::sees(std::uint32_t peer, ecs::Entity entity) const {
+/// Returns whether the entity follows itself, in a circle.
+bool Scope::is_in_circle(ecs::Entity entity) const {
+    ecs::Entity one = target_of(entity);
+    for (int step = 0; step < kMaxSteps && one && one != entity; ++step) one = target_of(one);
+    return one == entity;
+}
+
+/// Returns the last entity that an entity follows: one that follows nothing, or the first one in a circle.
+/// Returns the entity itself if it follows nothing, or if there is no such entity within kMaxSteps.
+ecs::Entity Scope::leader(ecs::Entity entity) const {
     ecs::Entity one = entity;
-    for (int step = 0; step < kMaxSteps; ++step) {
-        if (step > 0 && !world_.has(one, shadow_.tag())) return false;
-        if (has_role_(peer, one)) return true;
-        if (const std::optional<bool> is_shown = shown(peer, one)) return *is_shown;
-        if (is_everywhere(one)) return true;
+    for (int step = 0; step <= kMaxSteps; ++step) {
         const ecs::Entity target = target_of(one);
-        if (!target) return passes(peer, one);
+        if (!target) return one;
         one = target;
     }
-    return passes(peer, entity);
+    one = entity;
+    for (int step = 0; step <= kMaxSteps; ++step, one = target_of(one))
+        if (is_in_circle(one)) return one;
+    return entity;
+}
+
+Scope::Verdict Scope::verdict(std::uint32_t peer, ecs::Entity entity) const {
+    const ecs::Entity last = leader(entity);
+    for (ecs::Entity one = entity;; one = target_of(one)) {
+        if (!world_.has(one, shadow_.tag())) return {Reason::not_replicated, one};
+        if (has_role_(peer, one)) return {Reason::has_it, one};
+        if (const std::optional<bool> is_shown = shown(peer, one))
+            return {*is_shown ? Reason::has_it : Reason::hidden, one};
+        if (is_everywhere(one)) return {Reason::has_it, one};
+        if (one == last) return {test(peer, one), one};
+    }
+}
+
+Why Scope::why(std::uint32_t peer, ecs::Entity entity) const {
+    const Verdict found = verdict(peer, entity);
+    Why why{.reason = found.reason, .decided_by = found.decided_by, .follows = found.decided_by != entity};
+    if (why.reason == Reason::not_in_room)
+        RoomSpan(world_, why.decided_by).any_of([&](Room room) { return why.room = room, true; });
+    if (why.reason == Reason::filtered) why.filter = failed_filter(peer, why.decided_by)->name;
+    if (why.reason != Reason::too_far) return why;
+    const std::optional<GridPlace> at = place_of(why.decided_by);
+    why.radius = rule_->options.radius;
+    why.distance = -1;
+    if (at && peer < viewpoints_.size())
+        for (const GridPlace& from : viewpoints_[peer].places) {
+            const double distance = std::hypot(from.x - at->x, from.y - at->y, from.z - at->z);
+            if (why.distance < 0 || distance < why.distance) why.distance = distance;
+        }
+    return why;
 }
 
 }  // namespace shoal::replication::all

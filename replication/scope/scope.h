@@ -28,14 +28,15 @@
 #include "../send/audience.h"
 #include "grid.h"
 #include "rooms.h"
+#include "why.h"
 
 namespace shoal::replication::all {
 
 /// Not thread-safe. A peer is a small number. Entities are named by their index in the shadow, an `entry`.
 class Scope {
 public:
-    /// An entity that follows others over more steps than this, or in a circle, is seen as if it followed
-    /// none.
+    /// An entity that follows itself, in a circle, or others over more steps than this, is seen as if it
+    /// followed nothing.
     static constexpr int kMaxSteps = 16;
 
     /// Returns whether a peer owns or predicts an entity.
@@ -81,7 +82,16 @@ public:
     void look(std::uint32_t peer);
 
     /// Applies the rule to a replicated entity. The shadow need not have it yet.
-    bool sees(std::uint32_t peer, ecs::Entity entity) const;
+    bool sees(std::uint32_t peer, ecs::Entity entity) const {
+        return verdict(peer, entity).reason == Reason::has_it;
+    }
+    /// The same, with the reason; has_it: the peer sees the entity.
+    Why why(std::uint32_t peer, ecs::Entity entity) const;
+    /// Returns the entry that an entity follows; Shadow::kNone if it follows nothing that replicates.
+    std::uint32_t followed_by(ecs::Entity entity) const {
+        const ecs::Entity target = target_of(entity);
+        return target ? open_entry(target) : Shadow::kNone;
+    }
     /// Calls fn(entry) for each entity that follows this one.
     template <class Fn>
     void for_each_follower(ecs::Entity entity, Fn&& fn) const {
@@ -92,8 +102,6 @@ public:
     bool is_consistent() const { return followers_.is_consistent() && (!grid_ || grid_->is_consistent()); }
 
 private:
-    friend class WhyNot;
-
     struct Viewpoints {
         ecs::Entity entity;  // null: only places
         bool is_default = true;
@@ -127,7 +135,14 @@ private:
     std::optional<GridPlace> place_of(ecs::Entity entity) const;
     std::optional<bool> shown(std::uint32_t peer, ecs::Entity entity) const;
     bool is_everywhere(ecs::Entity entity) const;
-    bool passes(std::uint32_t peer, ecs::Entity entity) const;
+    struct Verdict {
+        Reason reason;
+        ecs::Entity decided_by;
+    };
+    Verdict verdict(std::uint32_t peer, ecs::Entity entity) const;
+    bool is_in_circle(ecs::Entity entity) const;
+    ecs::Entity leader(ecs::Entity entity) const;
+    Reason test(std::uint32_t peer, ecs::Entity entity) const;
     bool passes_rooms(std::uint32_t peer, ecs::Entity entity) const;
     bool passes_grid(std::uint32_t peer, ecs::Entity entity) const;
     const ComponentFilter* failed_filter(std::uint32_t peer, ecs::Entity entity) const;

@@ -18,7 +18,8 @@ void DeltaCache::clear() {
     visible_shapes_.drop_unused();
 }
 
-DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline, View view) {
+DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline, View view,
+                                  const NameSight* sight) {
     assert(entry < first_.size() && !shadow_[entry].versions.empty());
     const Version newest = *shadow_[entry].versions.newest();
     const auto either = [&](bool Shape::*has) {
@@ -28,7 +29,7 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     if (!either(&Shape::has_optional)) view.numbers = nullptr;
     std::uint32_t& first = first_[entry];
     if (first >= items_.size() || items_[first].entry != entry) first = kNone;
-    for (std::uint32_t i = first; i != kNone; i = items_[i].next)
+    for (std::uint32_t i = first; i != kNone && !sight; i = items_[i].next)
         if (items_[i].view == view && items_[i].is_full == !baseline &&
             (!baseline || items_[i].baseline == baseline->tick))
             return items_[i].delta;
@@ -39,6 +40,11 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     }
     if (baseline && view.is_owner() && from.shape->has_owned)
         to = keep_owned(shadow_.schema(), from, to, kept_words_);
+    if (sight) {
+        if (baseline) from = hidden_.remove(from, *sight, visible_shapes_, hidden_baseline_words_);
+        to = hidden_.remove(to, *sight, visible_shapes_, hidden_words_);
+        return encode(from, to, view.numbers);
+    }
     const Delta delta = encode(from, to, view.numbers);
     items_.push_back({entry, !baseline, view, baseline ? baseline->tick : 0, delta, first});
     first = static_cast<std::uint32_t>(items_.size() - 1);

@@ -8,6 +8,7 @@
 
 #include "../codec/bits.h"
 #include "../history/shadow.h"
+#include "../scope/hidden_references.h"
 
 namespace shoal::replication::all {
 
@@ -29,7 +30,12 @@ public:
     /// Returns the newest image of an entry, as `view` shows it, encoded against `baseline`, a version of the
     /// entry. Without a baseline it is encoded for a full record. The result is valid until clear().
     /// `view.numbers` must live as long.
-    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {});
+    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {}) {
+        return get(entry, baseline, view, nullptr);
+    }
+    /// The same for a peer that does not see all entities that one of the images refers to. It is encoded for
+    /// this call only.
+    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view, const NameSight* sight);
 
     /// Writes the bits of a delta of this cache.
     void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }
@@ -51,6 +57,8 @@ private:
     const Shadow& shadow_;
     ShapeTable visible_shapes_;
     std::vector<std::uint32_t> visible_words_, baseline_words_, kept_words_;
+    HiddenReferences hidden_;
+    std::vector<std::uint32_t> hidden_words_, hidden_baseline_words_;
     BitWriter bits_;
     std::vector<Item> items_;
     // By entry: index in items_ of its first item. clear() does not change first_: an index is valid only if

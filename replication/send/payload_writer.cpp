@@ -174,7 +174,15 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     if (baseline && shown.is_owner() &&
         owner_state(baseline->image) != owner_state(entry.versions.newest()->image))
         baseline.reset();
-    candidate.delta = deltas_.get(slot.entry, baseline, shown);
+    const NameSight* sight = sight_;
+    if (sight) {
+        Named worst = baseline ? worst_of(shadow_.schema(), baseline->image, *sight) : Named::seen;
+        // The peer's version has the reference, or has null.
+        if (worst == Named::ended) baseline.reset();
+        worst = std::max(worst, worst_of(shadow_.schema(), entry.versions.newest()->image, *sight));
+        if (worst == Named::seen) sight = nullptr;
+    }
+    candidate.delta = deltas_.get(slot.entry, baseline, shown, sight);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     // Empty deltas are also sent if the peer's schema lacks a component that changes: the peer then gets a
@@ -187,7 +195,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
         candidate.header.kind = RecordKind::full;
-        candidate.delta = deltas_.get(slot.entry, std::nullopt, shown);
+        candidate.delta = deltas_.get(slot.entry, std::nullopt, shown, sight);
     }
     if (candidate.header.kind == RecordKind::full) candidate.header.pending = view.pending_id(entry.net_id);
     return true;

@@ -32,6 +32,9 @@ public:
     /// Call it after each update of the shadow, with the tick of the update.
     void start_tick(Tick tick);
 
+    /// For the next gather(): what the peer sees of the entities that references name. Null: all.
+    void set_sight(const NameSight* sight) { sight_ = sight; }
+
     /// Limits for gather().
     struct Room {
         std::size_t bits;       // size of the payload
@@ -90,6 +93,7 @@ private:
 
     const Shadow& shadow_;
     DeltaCache deltas_;
+    const NameSight* sight_ = nullptr;
     Tick tick_ = 0;
     std::vector<Candidate> candidates_;  // in the order of gather()
     std::size_t delta_bits_ = 0;         // bits of the deltas of all candidates

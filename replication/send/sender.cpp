@@ -49,6 +49,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
              [this](Peer peer, ecs::Entity entity) {
                  return owner_of(shadow_.index_of(entity)) == peer || is_predictor(peer, entity);
              }),
+      seen_shapes_(schema),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
@@ -67,10 +68,13 @@ void Sender::update(Tick tick) {
         for (const Audience::Viewer viewer : audience_.of(entry))
             state(viewer.peer).view.set_cluster(viewer.slot, shadow_[entry].cluster);
     scope_.update(static_cast<std::uint32_t>(peers_.size()));
+    ended_ = shadow_.ended_count();
+    hide_references();
     change_views();
     for (Peer peer = 0; peer < peers_.size(); ++peer)
         if (peers_[peer] && state(peer).stats.waiting != 0) give_slots(peer);
     open_opened();
+    seen_shapes_.drop_unused();
     for (const std::uint32_t entry : shadow_.changed()) pass_on_change(entry);
     force_records();
     for (const auto& peer : peers_) {
@@ -86,6 +90,7 @@ void Sender::pass_on_change(std::uint32_t entry) {
     for (const Audience::Viewer viewer : audience_.of(entry)) {
         PeerState& peer = state(viewer.peer);
         if (!overlap(viewers, peer.view.view_classes(viewer.slot))) continue;
+        if (hides_references_ && is_hidden_change(viewer.peer, entry)) continue;
         peer.view.pend(viewer.slot);
         peer.last_change = tick_;
     }
@@ -268,16 +273,16 @@ bool Sender::has_acknowledged(Peer peer, ecs::Entity entity) const {
 }
 
 void Sender::change_view(PeerState& peer, std::uint32_t slot) {
-    if (!is_restricted(peer.view[slot].entry)) return;
+    if (!has_ever(peer.view[slot].entry, &Shape::is_restricted)) return;
     peer.view.rebase(slot);
     peer.last_change = tick_;
 }
 
-/// Returns whether a version of the entity has components that not everyone sees.
-bool Sender::is_restricted(std::uint32_t entry) const {
+/// Returns whether a version of the entity has this property.
+bool Sender::has_ever(std::uint32_t entry, bool Shape::*property) const {
     const History& versions = shadow_[entry].versions;
     for (std::uint32_t i = 0; i < versions.size(); ++i)
-        if (versions[i].image.shape->is_restricted) return true;
+        if (versions[i].image.shape->*property) return true;
     return false;
 }
 
@@ -341,6 +346,7 @@ void Sender::open_entry(Peer peer, std::uint32_t entry) {
         const std::uint32_t slot = view.open(entry, roles(peer, entry));
         view.set_cluster(slot, shadow_[entry].cluster);
         audience_.add(entry, {peer, slot});
+        rebase_referrers(peer, entry);
     }
 }
 
@@ -351,6 +357,94 @@ void Sender::leave_entry(Peer index, std::uint32_t entry) {
     peer.last_change = tick_;
     peer.view.close(*audience_.slot(entry, index), Despawn::out_of_view);
     audience_.remove(entry, index);
+    rebase_referrers(index, entry);
+}
+
+/// Begins to hide references, once there is something to hide.
+void Sender::hide_references() {
+    if (!scope_.is_used() || std::exchange(hides_references_, true)) return;
+    shadow_.keep_referrers();
+    for (const auto& peer : peers_)
+        for (std::uint32_t slot = 0; peer && slot < peer->view.slot_count(); ++slot)
+            if (peer->view[slot].has_entity() && has_ever(peer->view[slot].entry, &Shape::has_references))
+                peer->view.rebase(slot);
+}
+
+Why Sender::why(Peer index, ecs::Entity entity) const {
+    Why why = scope_.why(index, entity);
+    if (why.reason != Reason::has_it) return why;
+    const std::optional<std::uint32_t> found = slot_of(index, entity);
+    const std::uint32_t entry = shadow_.index_of(entity);
+    if (peers_[index]->is_held) {
+        why.reason = Reason::not_loading;
+    } else if (!found) {
+        const bool is_waiting = entry != Shadow::kNone && waits(*peers_[index], entry);
+        why.reason = is_waiting ? Reason::waits_for_slot : Reason::seen_next_tick;
+    } else {
+        const PeerView& view = peers_[index]->view;
+        const PeerView::Slot& slot = view[*found];
+        why.reason = !slot.has_acked   ? (slot.is_fresh ? Reason::waits_to_be_sent : Reason::not_acknowledged)
+                     : slot.is_pending ? Reason::waits_to_be_updated
+                                       : Reason::has_it;
+        why.tick = slot.has_acked ? slot.acked : slot.sent;
+        const Schema& schema = shadow_.schema();
+        for (const ComponentIndex component : shadow_[entry].versions.newest()->image.shape->components)
+            why.other_views += !view.shown(*found).shows(schema, component);
+    }
+    return why;
+}
+
+/// What a reference in a version of an entity is for the peer.
+Named Sender::named(Peer peer, NetId net_id) const {
+    const std::uint32_t entry = shadow_.index_of(net_id);
+    if (entry == Shadow::kNone) return NetIds::is_reserved(net_id) ? Named::seen : Named::ended;
+    return audience_.has(entry, peer) ? Named::seen : Named::hidden;
+}
+
+bool Sender::hides(Peer peer, NetId net_id) const {
+    if (!scope_.is_used()) return false;
+    const ecs::Entity entity = shadow_.entity_of(net_id);
+    if (entity && shadow_.replicates(entity)) return !sees(peer, entity);
+    return !entity && named(peer, net_id) != Named::seen;
+}
+
+bool Sender::hide(Peer peer, const ComponentLayout& layout, std::span<std::uint32_t> words) const {
+    if (!scope_.is_used() || !layout.has_references()) return false;
+    bool has_hidden = false;
+    for_each_reference_lane(layout, words.data(), words.data() + layout.lanes().size(),
+                            [&](std::uint32_t& lane) {
+                                if (!hides(peer, lane)) return;
+                                lane = 0;
+                                has_hidden = true;
+                            });
+    return has_hidden;
+}
+
+/// Returns whether the newest version of an entity differs from the one before only in references to what the
+/// peer does not see.
+bool Sender::is_hidden_change(Peer peer, std::uint32_t entry) {
+    const History& versions = shadow_[entry].versions;
+    if (versions.size() < 2) return false;
+    const Image before = versions[versions.size() - 2].image, now = versions.newest()->image;
+    const NameSight sight = [&](NetId net_id) { return named(peer, net_id); };
+    const Schema& schema = shadow_.schema();
+    if (worst_of(schema, before, sight) == Named::seen && worst_of(schema, now, sight) == Named::seen)
+        return false;
+    return hidden_.remove(before, sight, seen_shapes_, seen_words_[0]) ==
+           hidden_.remove(now, sight, seen_shapes_, seen_words_[1]);
+}
+
+/// References to an entity that enters or leaves the view are other references for the peer: what it
+/// acknowledged is no baseline any more.
+void Sender::rebase_referrers(Peer index, std::uint32_t entry) {
+    if (!hides_references_ || shadow_[entry].versions.oldest()->tick == tick_) return;
+    PeerState& peer = state(index);
+    shadow_.for_each_referrer(shadow_[entry].entity, [&](std::uint32_t referrer) {
+        const std::optional<std::uint32_t> slot = audience_.slot(referrer, index);
+        if (!slot) return;
+        peer.view.rebase(*slot);
+        peer.last_change = tick_;
+    });
 }
 
 void Sender::set_waits(PeerState& peer, std::uint32_t entry, bool waits) {
@@ -386,14 +480,21 @@ void Sender::open_opened() {
     scope_.clear_touched();
 }
 
-/// Opens or closes the entity's slot, if the peer begins or ceases to see the entity.
-void Sender::review(Peer index, std::uint32_t entry) {
+/// Opens or closes the entity's slot, if the peer begins or ceases to see the entity. What the entity follows
+/// comes first, so that it is not sent later.
+void Sender::review(Peer index, std::uint32_t entry, int steps) {
     if (index >= peers_.size() || !peers_[index] || state(index).is_held) return;
     if (entry >= shadow_.index_count() || !shadow_[entry].entity) return;
-    const bool sees = scope_.sees(index, shadow_[entry].entity);
-    if (sees == (audience_.has(entry, index) || waits(state(index), entry))) return;
+    const ecs::Entity entity = shadow_[entry].entity;
+    const auto is_as_before = [&](bool sees) {
+        return sees == (audience_.has(entry, index) || waits(state(index), entry));
+    };
+    const bool sees = scope_.sees(index, entity);
+    if (is_as_before(sees)) return;
+    if (sees && steps > 0) review(index, scope_.followed_by(entity), steps - 1);
+    if (is_as_before(sees)) return;  // it follows itself, in a circle
     sees ? open_entry(index, entry) : leave_entry(index, entry);
-    scope_.for_each_follower(shadow_[entry].entity, [&](std::uint32_t follower) { review(index, follower); });
+    scope_.for_each_follower(entity, [&](std::uint32_t follower) { review(index, follower); });
 }
 
 /// Gives the free slots to entities that wait. Entities that this update() opens come later.
@@ -430,6 +531,8 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     assert(room.size() >= kMaxHeaderBytes);
     PeerState& peer = state(index);
     if (!updated_ || peer.is_held) return {};
+    // Net ids were released since the last update: it is not known any more who saw their entities.
+    if (hides_references_ && ended_ != shadow_.ended_count()) return {};
     if (may_be_large && std::exchange(peer.large, std::nullopt)) peer.view.forget_oversized();
     // A client with inputs, or with entities of its own to predict, learns soon that nothing moved.
     const bool hears_often = peer.sends_inputs || (predicts_ && !peer.view.group().empty());
@@ -453,7 +556,10 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     // none.
     header.group = StateHeader::Group{kMaxPacketDistance, kMaxPacketDistance};
     const std::size_t most_bytes = may_be_large ? net::kMaxLargePayloadBytes : room.size();
+    const NameSight sight = [this, index](NetId net_id) { return named(index, net_id); };
+    writer_.set_sight(hides_references_ ? &sight : nullptr);
     writer_.gather(peer.view, header, {room_bits, most_bytes * 8, peer.large});
+    writer_.set_sight(nullptr);
     peer.stats.parted_clusters += writer_.parted_count();
     header.record_count = static_cast<std::uint32_t>(writer_.candidates().size());
     const std::size_t count = writer_.fit(header, room_bits);

@@ -3,6 +3,7 @@
 // that the peer acknowledged; a record contains all changes since that version. Lost payloads are not resent:
 // the next record is written against the newest acknowledged version.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -166,6 +167,13 @@ public:
     /// Who sees which entity. What is set here has an effect from the next update() on.
     Scope& scope() { return scope_; }
     const Scope& scope() const { return scope_; }
+    /// Why the peer has an entity, or does not have it.
+    Why why(Peer peer, ecs::Entity entity) const;
+    /// Returns whether a message must not name the entity with this net id to the peer.
+    bool hides(Peer peer, NetId net_id) const;
+    /// Sets the references in the words of a message to null that name an entity which the peer does not see.
+    /// Returns whether there were some.
+    bool hide(Peer peer, const ComponentLayout& layout, std::span<std::uint32_t> words) const;
     /// Returns whether the peer sees an entity with the sender's tag. It may not have a slot yet.
     bool sees(Peer peer, ecs::Entity entity) const { return !scope_.is_used() || scope_.sees(peer, entity); }
     /// Returns the net id of an entity that replicated at the last update() or got one by assign_net_id().
@@ -230,7 +238,7 @@ private:
     static void rebase_waiting(PeerState& peer);
     void change_views();
     void change_view(PeerState& peer, std::uint32_t slot);
-    bool is_restricted(std::uint32_t entry) const;
+    bool has_ever(std::uint32_t entry, bool Shape::*property) const;
     PeerView::Roles roles(Peer peer, std::uint32_t entry) const;
     /// Returns whether the peer predicts the entity that has the entry. The entry may have another entity
     /// already: then the peer's does not replicate any more.
@@ -243,13 +251,17 @@ private:
     void open_entry(Peer peer, std::uint32_t entry);
     void leave_entry(Peer peer, std::uint32_t entry);
     void open_opened();
-    void review(Peer peer, std::uint32_t entry);
+    void review(Peer peer, std::uint32_t entry, int steps = Scope::kMaxSteps);
     static bool waits(const PeerState& peer, std::uint32_t entry) {
         return entry / 64 < peer.waiting.size() && (peer.waiting[entry / 64] >> entry % 64 & 1) != 0;
     }
     static void set_waits(PeerState& peer, std::uint32_t entry, bool waits);
     void give_slots(Peer peer);
     bool is_as_seen(Peer peer) const;
+    bool is_hidden_change(Peer peer, std::uint32_t entry);
+    void hide_references();
+    Named named(Peer peer, NetId net_id) const;
+    void rebase_referrers(Peer peer, std::uint32_t entry);
     std::optional<StateHeader::Group> group_marker(const PeerState& peer, std::uint64_t number) const;
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
     PeerState& state(Peer peer) { return *peers_[peer]; }
@@ -265,7 +277,12 @@ private:
     Shadow shadow_;
     Audience audience_;
     Scope scope_;
-    std::vector<Owner> owners_;  // by entry; shorter if the last entries never had an owner
+    ShapeTable seen_shapes_;  // scratch of is_hidden_change()
+    HiddenReferences hidden_;
+    std::array<std::vector<std::uint32_t>, 2> seen_words_;
+    bool hides_references_ = false;  // null instead of references to what a peer does not see
+    std::uint64_t ended_ = 0;        // Shadow::ended_count() as of the last update()
+    std::vector<Owner> owners_;      // by entry; shorter if the last entries never had an owner
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
     struct ToSend {
         Peer peer;
