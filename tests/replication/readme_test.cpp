@@ -106,6 +106,13 @@ int messages = 0;
 struct Hat {
     int size = 0;
 };
+struct Scoreboard {};
+struct HeldBy {
+    static constexpr auto relation = ecs::exclusive;
+};
+struct Stealth {
+    int level = 0;
+};
 #include "readme/replication/message/messages_1.inc"
 #include "readme/replication/schema/pairs_and_singletons_1.inc"
 #include "readme/replication/show/what_a_client_draws_and_what_a_player_saw_1.inc"
@@ -172,6 +179,57 @@ TEST(Readme, AClientShowsMovementSmoothly) {
     ASSERT_TRUE(eye && newest);
     EXPECT_EQ(drawn[0], eye->x);
     EXPECT_LT(eye->x, newest->x);
+}
+
+TEST(Readme, APlayerSeesWhatTheRuleSays) {
+    Schema schema;
+    schema.component<Position>("position");
+    schema.component<Stealth>("stealth");
+#include "readme/replication/scope/the_rule_1.inc"
+#include "readme/replication/scope/who_sees_an_entity_1.inc"
+    ASSERT_EQ(schema.error(), "");
+    sim::Session session(schema, {}, 1);
+    Server& server = session.server();
+    ecs::World& world = session.world();
+    const auto run = [&] {
+        for (int i = 0; i < 50; ++i) session.step();
+    };
+    run();
+    PlayerId player;
+    server.for_each_peer([&](PlayerId id) { player = id; });
+    const auto spawn = [&](float x) { return world.spawn(Position{x, 0}, Replicated{}); };
+    const ecs::Entity camera = spawn(0), ghost = spawn(500), thief = spawn(1), door = spawn(2),
+                      gate = spawn(3);
+    const ecs::Entity far = spawn(83.2f), near = spawn(20), spy = spawn(4), board = spawn(900);
+    world.set(spy, Stealth{3});
+    world.add<Scoreboard>(board);
+    world.add(near, ecs::to<HeldBy>(far));
+#include "readme/replication/scope/the_rule_2.inc"
+    server.view_from(player, camera);
+    server.unset(player, ghost);
+    run();
+#include "readme/replication/scope/why_a_player_does_not_have_it_1.inc"
+    EXPECT_EQ(text, "is beyond 60 (at 500)");
+    const auto why = [&](ecs::Entity entity) { return describe(server.why(player, entity)); };
+    EXPECT_EQ(why(far), "is beyond 60 (at 83.2)");
+    EXPECT_EQ(why(near), "follows an entity: is beyond 60 (at 83.2)");
+    EXPECT_EQ(why(thief), "is hidden");
+    EXPECT_EQ(server.why(player, door).reason, Reason::has_it);
+    EXPECT_EQ(server.why(player, gate).reason, Reason::has_it);
+    EXPECT_EQ(server.why(player, board).reason, Reason::has_it);
+    EXPECT_EQ(server.why(player, spy).reason, Reason::filtered);
+    server.leave(player, Room{12});
+    run();
+    EXPECT_EQ(why(door), "the player is not in room 12");
+    ecs::World& mirror = session.guests()[0]->world;
+    int explosions = 0;
+#include "readme/replication/scope/at_the_edge_of_view_1.inc"
+    world.set(gate, Position{900, 0});
+    run();
+    EXPECT_EQ(explosions, 0);
+    world.destroy(board);
+    run();
+    EXPECT_EQ(explosions, 1);
 }
 
 TEST(Readme, ReplicateNamesThePartsOfAType) {
