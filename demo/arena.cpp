@@ -8,7 +8,7 @@
 
 namespace shoal::demo {
 
-replication::Schema arena_schema(GameVersion version) {
+replication::Schema arena_schema(GameVersion version, double view) {
     using namespace replication;
     const auto kAnyWay = bounded(static_cast<int>(Direction::up), static_cast<int>(Direction::right));
     Schema schema;
@@ -35,7 +35,12 @@ replication::Schema arena_schema(GameVersion version) {
     schema.tag<Pike>("pike");
     schema.tag<Player>("player");
     schema.tag<Pilot>("pilot");
-    schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
+    if (view > 0) {
+        schema.grid<Position>({.radius = view});
+        schema.pair<Follows>("follows", field(&Follows::angle, angle(8)), follows());
+    } else {
+        schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
+    }
     schema.message<Checksum>("checksum");
     if (version == GameVersion::second) {
         schema.component<Colour>("colour");

@@ -116,8 +116,8 @@ enum class GameVersion {
     second,  // players' creatures have a Colour, which is optional: clients of the first version play on
 };
 
-/// Used by server and clients.
-replication::Schema arena_schema(GameVersion version = GameVersion::second);
+/// Used by server and clients. `view`: only for a server; how far players see; 0: everywhere.
+replication::Schema arena_schema(GameVersion version = GameVersion::second, double view = 0);
 
 /// Spawns the reefs of the arena, at the same places and with the same stable keys in each world. Returns
 /// them.

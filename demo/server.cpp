@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 namespace shoal::demo {
 namespace {
@@ -22,8 +23,8 @@ using namespace std::chrono_literals;
 
 struct Options {
     std::uint64_t port = kDefaultPort, entities = 200, rate = 30, seed = random_number();
-    std::string bind = "127.0.0.1", hash_log, tokens;
-    double seconds = 0, settle = 0;
+    std::string bind = "127.0.0.1", hash_log, tokens, why;
+    double seconds = 0, settle = 0, view = 0;
     bool headless = false, insecure = false;
     net::SecretKey key;
     net::TokenConfig token_config;
@@ -41,6 +42,11 @@ Flags make_flags(Options& options) {
                "in the last of these seconds the world does not change (0)");
     flags.whole("--seed", options.seed, 0, UINT64_MAX, "of the simulation (random)");
     flags.text("--hash-log", options.hash_log, "file to write a hash of the world to, for each tick");
+    flags.real("--view", options.view, 0, 100'000,
+               "players see only what is within this distance, and --hash-log writes a file for each player, "
+               "FILE.1 for the first that played; 0: they see everything (0)");
+    flags.text("--why", options.why,
+               "name of a player: prints each second why others see its creature, or not");
     flags.text("--tokens", options.tokens,
                "ADDRESS:PORT of this server; clients need a token for it, see backend --help");
     flags.toggle("--insecure", options.insecure, "does not encrypt packets; clients need --insecure too");
@@ -96,7 +102,8 @@ private:
 /// Everything but the socket. World and simulation do not use the network.
 struct Game {
     Game(const Options& options, net::Sink& sink)
-        : simulation(world, static_cast<std::uint32_t>(options.entities), options.seed),
+        : schema(arena_schema(GameVersion::second, options.view)),
+          simulation(world, static_cast<std::uint32_t>(options.entities), options.seed),
           server(world, schema, sink, server_options(options), &players) {
         players.listen(server);
         server.on_step([this](const replication::Step& step) {
@@ -118,7 +125,7 @@ struct Game {
     }
 
     ecs::World world;
-    replication::Schema schema = arena_schema();
+    replication::Schema schema;
     Simulation simulation;
     Players players{simulation};
     bool is_still = false;  // at the end nothing moves, see --settle
@@ -127,8 +134,61 @@ struct Game {
     ecs::Query<ecs::With<replication::Replicated>> replicated{world};
 };
 
+/// Writes hash logs, and sends the clients hashes to compare with theirs.
+class Hashes {
+public:
+    explicit Hashes(const Options& options) : file_(options.hash_log), has_view_(options.view > 0) {}
+
+    /// Returns false if a file cannot be written.
+    bool open() { return file_.empty() || has_view_ || log_.open(file_); }
+    bool close() {
+        bool is_good = !log_.is_open() || log_.close();
+        for (auto& [player, log] : logs_) is_good = log.close() && is_good;
+        return is_good;
+    }
+    void note(Game& game, replication::Tick tick) {
+        const bool is_checked = tick % WorldCheck::kEvery == 0;
+        if (file_.empty() && !is_checked) return;
+        if (has_view_) return note_each(game, tick, is_checked);
+        const replication::WorldHash::Sum sum = game.hash.of_server(game.server.sender().shadow());
+        if (log_.is_open()) log_.write(tick, sum);
+        if (is_checked) game.server.send_all(WorldCheck::checksum(tick, sum));
+    }
+
+private:
+    void note_each(Game& game, replication::Tick tick, bool is_checked) {
+        game.server.for_each_peer([&](replication::PlayerId player) {
+            if (game.server.phase(player) != replication::Phase::playing) return;
+            const replication::WorldHash::Sum sum = game.server.hash_of(player, game.hash);
+            if (is_checked) game.server.send(player, WorldCheck::checksum(tick, sum));
+            if (file_.empty()) return;
+            const auto [log, is_new] = logs_.try_emplace(player.index());
+            if (is_new && !log->second.open(file_ + "." + std::to_string(logs_.size()))) file_.clear();
+            if (log->second.is_open()) log->second.write(tick, sum);
+        });
+    }
+
+    std::string file_;  // empty: no log
+    bool has_view_;
+    HashLog log_;
+    std::map<std::uint32_t, HashLog> logs_;  // with --view: by index of the player
+};
+
+/// Prints for each player why it sees the creature of the player with this name.
+void print_why(Status& status, Game& game, const std::string& name) {
+    ecs::Query<const Name, ecs::With<Player>> named(game.world);
+    named.each([&](ecs::Entity creature, const Name& its) {
+        if (its.text != name) return;
+        game.server.for_each_peer([&](replication::PlayerId player) {
+            const Name* const viewer = game.world.try_get<Name>(game.server.player(player));
+            status.say((viewer ? viewer->text : std::string("?")) + " and " + name + ": " +
+                       replication::describe(game.server.why(player, creature)));
+        });
+    });
+}
+
 /// Runs the ticks. Returns true after options.seconds, false if the user stopped the program.
-bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) {
+bool run(const Options& options, net::Socket& socket, Game& game, Hashes& hashes) {
     Status status(options.headless);
     const net::Time start = now();
     const net::Time end = options.seconds > 0 ? start + seconds(options.seconds) : net::Time::max();
@@ -147,14 +207,10 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
         game.is_still = time >= still;
         if (!game.is_still) game.players.step(game.server);
         const replication::Tick tick = game.server.tick(time);
-        const bool is_checked = tick % WorldCheck::kEvery == 0;
-        if (log.is_open() || is_checked) {
-            const replication::WorldHash::Sum sum = game.hash.of_server(game.server.sender().shadow());
-            if (log.is_open()) log.write(tick, sum);
-            if (is_checked) game.server.send_all(WorldCheck::checksum(tick, sum));
-        }
+        hashes.note(game, tick);
         for (const std::string& complaint : game.players.take_complaints()) status.say(complaint);
         if (time >= next_status) {
+            if (!options.why.empty()) print_why(status, game, options.why);
             status.print(game.server, game.players.count(), game.replicated.count(), time);
             next_status += 1s;
         }
@@ -240,9 +296,8 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
         if (why.empty() && reached_at) why = find_backend_key(options, reached_at.value(), argv0);
         if (!why.empty()) return fail("server", why, 1);
     }
-    HashLog log;
-    if (!options.hash_log.empty() && !log.open(options.hash_log))
-        return fail("server", "cannot write " + options.hash_log, 1);
+    Hashes hashes(options);
+    if (!hashes.open()) return fail("server", "cannot write " + options.hash_log, 1);
     net::Result<net::Socket> socket = net::Socket::open(address.value());
     if (!socket) {
         const std::string why(net::describe(socket.error()));
@@ -253,9 +308,9 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     Game game(options, socket.value());
     if (auto local = socket.value().local_address()) address = local;
     print_start(options, address.value());
-    const bool is_complete = run(options, socket.value(), game, log);
+    const bool is_complete = run(options, socket.value(), game, hashes);
     finish(socket.value(), game.server, is_complete);
-    if (log.is_open() && !log.close()) return fail("server", "cannot write " + options.hash_log, 1);
+    if (!hashes.close()) return fail("server", "cannot write " + options.hash_log, 1);
     return 0;
 }
 
