@@ -74,14 +74,14 @@ constexpr Role from_owner() {
 }
 
 /// Option of a tag, component or relation: an entity that has it is seen by every player, see scope/scope.h.
-struct Everywhere {};
-constexpr Everywhere everywhere() {
+struct SeenEverywhere {};
+constexpr SeenEverywhere everywhere() {
     return {};
 }
 /// Option of a relation: a player sees an entity with a pair of it if, and only if, the player sees the
 /// target of the pair, see scope/scope.h.
-struct Follows {};
-constexpr Follows follows() {
+struct FollowsTarget {};
+constexpr FollowsTarget follows() {
     return {};
 }
 

@@ -179,15 +179,15 @@ inline constexpr bool is_shown_by<ShownBy<Fn>, T> = std::is_move_assignable_v<T>
 template <class Option, class T>
 concept ComponentOption = CodecOption<Option, T> || std::same_as<Option, ViewClasses> ||
     std::same_as<Option, Display> || std::same_as<Option, Role> || std::same_as<Option, Tolerance> ||
-    std::same_as<Option, Everywhere> || is_shown_by<Option, T>;
+    std::same_as<Option, SeenEverywhere> || is_shown_by<Option, T>;
 
 /// An option in the declaration of a tag.
 template <class Option>
-concept TagOption = std::same_as<Option, ViewClasses> || std::same_as<Option, Everywhere>;
+concept TagOption = std::same_as<Option, ViewClasses> || std::same_as<Option, SeenEverywhere>;
 
 /// An option in the declaration of a relation.
 template <class Option, class R>
-concept PairOption = ComponentOption<Option, R> || std::same_as<Option, Follows>;
+concept PairOption = ComponentOption<Option, R> || std::same_as<Option, FollowsTarget>;
 
 /// Writes to `out` the value at the part `t` of the way from `a` to `b`. All are values of one C++ type;
 /// `out` is neither `a` nor `b`.
@@ -243,8 +243,8 @@ struct Declared : ComponentTraits, StructTraits {
     void take(const AtMost& rate) { per_second = rate.per_second; }
     void take(const Independent&) { is_independent = true; }
     void take(const WithState&) { has_state = true; }
-    void take(const Everywhere&) { is_everywhere = true; }
-    void take(const Follows&) { follows_target = true; }
+    void take(const SeenEverywhere&) { is_everywhere = true; }
+    void take(const FollowsTarget&) { follows_target = true; }
     void take(const Role& given) {
         has_two_roles = has_two_roles || (role != Role::server && given != role);
         role = given;

@@ -4,8 +4,8 @@
 
 namespace shoal::replication::all {
 
-Named worst_of(const Schema& schema, const Image& image, const NameSight& sight) {
-    Named worst = Named::seen;
+RefersTo worst_of(const Schema& schema, const Image& image, const NameSight& sight) {
+    RefersTo worst = RefersTo::seen;
     if (!image.shape || !image.shape->has_references) return worst;
     for (ImageCursor value(schema, image); !value.at_end(); value.next())
         value.layout().for_each_reference(value.lanes(), value.parts(),
@@ -35,7 +35,7 @@ Image HiddenReferences::remove(const Image& image, const NameSight& sight, Shape
         words.insert(words.end(), value.lanes(), value.lanes() + layout.lanes().size());
         for_each_reference_lane(layout, words.data() + lanes_at, parts_.data() + parts_at,
                                 [&](std::uint32_t& lane) {
-                                    if (sight(lane) != Named::seen) lane = 0;
+                                    if (sight(lane) != RefersTo::seen) lane = 0;
                                 });
     }
     words.insert(words.end(), parts_.begin(), parts_.end());
@@ -48,7 +48,7 @@ void HiddenReferences::add_pairs(const ImageCursor& value, const NameSight& sigh
     parts_.push_back(0);
     const std::uint32_t* row = value.parts() + 1;
     for (std::uint32_t n = 0; n < value.parts()[0]; ++n, row += row_lanes) {
-        if (sight(*row) != Named::seen) continue;
+        if (sight(*row) != RefersTo::seen) continue;
         parts_.insert(parts_.end(), row, row + row_lanes);
         parts_[count_at] += 1;
     }

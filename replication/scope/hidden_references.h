@@ -12,13 +12,13 @@
 namespace shoal::replication::all {
 
 /// What a reference of an image names.
-enum class Named : std::uint8_t {
+enum class RefersTo : std::uint8_t {
     seen,
     hidden,
     ended,  // an entity that ended after the image was made: not known who saw it
 };
 /// Says for one peer what a net id names. Not for 0.
-using NameSight = std::function<Named(NetId)>;
+using NameSight = std::function<RefersTo(NetId)>;
 
 /// Calls fn(lane) for each reference in the words of a value that is not null; `lane` can be written.
 template <class Fn>
@@ -39,7 +39,7 @@ void for_each_reference_lane(const ComponentLayout& layout, std::uint32_t* lanes
 }
 
 /// The worst of what the references of an image name.
-Named worst_of(const Schema& schema, const Image& image, const NameSight& sight);
+RefersTo worst_of(const Schema& schema, const Image& image, const NameSight& sight);
 
 /// Makes images as a peer sees them. Keeps its memory.
 class HiddenReferences {

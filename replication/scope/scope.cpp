@@ -44,7 +44,7 @@ Scope::Scope(ecs::World& world, const Schema& schema, const Shadow& shadow, cons
 void Scope::watch(ecs::ComponentId component, std::uint8_t parts) {
     const std::uint32_t watch = changes_.watch(component);
     if (watch == parts_.size()) parts_.push_back(0);
-    parts_[watch] |= parts;
+    parts_[watch] = static_cast<std::uint8_t>(parts_[watch] | parts);
 }
 
 void Scope::remove_peer(std::uint32_t peer) {

@@ -176,11 +176,11 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
         baseline.reset();
     const NameSight* sight = sight_;
     if (sight) {
-        Named worst = baseline ? worst_of(shadow_.schema(), baseline->image, *sight) : Named::seen;
+        RefersTo worst = baseline ? worst_of(shadow_.schema(), baseline->image, *sight) : RefersTo::seen;
         // The peer's version has the reference, or has null.
-        if (worst == Named::ended) baseline.reset();
+        if (worst == RefersTo::ended) baseline.reset();
         worst = std::max(worst, worst_of(shadow_.schema(), entry.versions.newest()->image, *sight));
-        if (worst == Named::seen) sight = nullptr;
+        if (worst == RefersTo::seen) sight = nullptr;
     }
     candidate.delta = deltas_.get(slot.entry, baseline, shown, sight);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent

@@ -395,17 +395,17 @@ Why Sender::why(Peer index, ecs::Entity entity) const {
 }
 
 /// What a reference in a version of an entity is for the peer.
-Named Sender::named(Peer peer, NetId net_id) const {
+RefersTo Sender::named(Peer peer, NetId net_id) const {
     const std::uint32_t entry = shadow_.index_of(net_id);
-    if (entry == Shadow::kNone) return NetIds::is_reserved(net_id) ? Named::seen : Named::ended;
-    return audience_.has(entry, peer) ? Named::seen : Named::hidden;
+    if (entry == Shadow::kNone) return NetIds::is_reserved(net_id) ? RefersTo::seen : RefersTo::ended;
+    return audience_.has(entry, peer) ? RefersTo::seen : RefersTo::hidden;
 }
 
 bool Sender::hides(Peer peer, NetId net_id) const {
     if (!scope_.is_used()) return false;
     const ecs::Entity entity = shadow_.entity_of(net_id);
     if (entity && shadow_.replicates(entity)) return !sees(peer, entity);
-    return !entity && named(peer, net_id) != Named::seen;
+    return !entity && named(peer, net_id) != RefersTo::seen;
 }
 
 bool Sender::hide(Peer peer, const ComponentLayout& layout, std::span<std::uint32_t> words) const {
@@ -428,7 +428,7 @@ bool Sender::is_hidden_change(Peer peer, std::uint32_t entry) {
     const Image before = versions[versions.size() - 2].image, now = versions.newest()->image;
     const NameSight sight = [&](NetId net_id) { return named(peer, net_id); };
     const Schema& schema = shadow_.schema();
-    if (worst_of(schema, before, sight) == Named::seen && worst_of(schema, now, sight) == Named::seen)
+    if (worst_of(schema, before, sight) == RefersTo::seen && worst_of(schema, now, sight) == RefersTo::seen)
         return false;
     return hidden_.remove(before, sight, seen_shapes_, seen_words_[0]) ==
            hidden_.remove(now, sight, seen_shapes_, seen_words_[1]);

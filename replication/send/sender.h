@@ -260,7 +260,7 @@ private:
     bool is_as_seen(Peer peer) const;
     bool is_hidden_change(Peer peer, std::uint32_t entry);
     void hide_references();
-    Named named(Peer peer, NetId net_id) const;
+    RefersTo named(Peer peer, NetId net_id) const;
     void rebase_referrers(Peer peer, std::uint32_t entry);
     std::optional<StateHeader::Group> group_marker(const PeerState& peer, std::uint64_t number) const;
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);

@@ -292,7 +292,7 @@ TEST(NaiveStateDecoder, KeepsTheSameVersions) {
                 record.to = {shapes.shape(std::vector{game_index("position")}), words[slot]};
                 if (kind == 0) {
                     record.header.kind = RecordKind::despawn;
-                    record.header.reason = random.pick({Despawn::destroyed, Despawn::left, Despawn::frozen});
+                    record.header.reason = random.pick({Despawn::destroyed, Despawn::left, Despawn::out_of_view});
                 } else if (kind > 2 && replica != race.decoder.replicas().end()) {
                     const auto& versions = replica->second.versions;
                     auto version = versions.begin();
@@ -411,7 +411,7 @@ TEST(NaiveStateDecoder, ReadsAllKindsOfFields) {
         ASSERT_TRUE(decoder.receive(1, payload_of(schema, 40, {{full, {}, from}}))) << decoder.why();
         ASSERT_EQ(decoder.payload().records[0].pending, 77u);
         const RecordHeader delta{.slot = 5, .kind = RecordKind::delta, .baseline = 40};
-        const RecordHeader gone{.slot = 6, .kind = RecordKind::despawn, .reason = Despawn::frozen};
+        const RecordHeader gone{.slot = 6, .kind = RecordKind::despawn, .reason = Despawn::out_of_view};
         ASSERT_TRUE(decoder.receive(2, payload_of(schema, 45, {{delta, from, to}, {gone, {}, {}}})))
             << decoder.why();
         ASSERT_EQ(decoder.payload().records[1].reason, 2u);

@@ -279,7 +279,7 @@ std::optional<RecordHeader> written_and_read(const RecordHeader& record) {
 }
 
 TEST(RecordHeader, ADespawnRecordSaysWhyInTwoBits) {
-    for (const Despawn reason : {Despawn::destroyed, Despawn::left, Despawn::frozen}) {
+    for (const Despawn reason : {Despawn::destroyed, Despawn::left, Despawn::out_of_view}) {
         RecordHeader record;
         record.kind = RecordKind::despawn;
         record.reason = reason;
