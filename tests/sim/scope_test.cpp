@@ -28,7 +28,7 @@ using replication::all::Tick;
 struct Here {
     float x = 0, y = 0;
 };
-struct Secret {
+struct HiddenNumber {
     std::uint64_t number = 0;  // of no other entity
 };
 struct Cloak {
@@ -49,7 +49,7 @@ struct Knows {
 Schema parts_schema() {
     Schema schema;
     schema.component<Here>("here");
-    schema.component<Secret>("secret");
+    schema.component<HiddenNumber>("secret");
     schema.component<Cloak>("cloak");
     schema.tag<Banner>("banner", everywhere());
     schema.component<Thoughts>("thoughts");
@@ -132,7 +132,7 @@ private:
 
     void spawn() {
         const ecs::Entity entity =
-            world_.spawn(Replicated{}, Secret{random_() | std::uint64_t{1} << 60 | ++serial_ << 32});
+            world_.spawn(Replicated{}, HiddenNumber{random_() | std::uint64_t{1} << 60 | ++serial_ << 32});
         if (random_() % 8 != 0) world_.set(entity, Here{number(60), number(60)});
         if (random_() % 6 == 0) world_.set(entity, room());
         if (random_() % 5 == 0) world_.set(entity, Cloak{level()});
@@ -207,7 +207,7 @@ private:
         for (const ecs::Entity entity : entities_) {
             if (!world_.has<Replicated>(entity) || !sender_.sees(client.peer, entity)) continue;
             client.seen.insert(sender_.net_id(entity));
-            client.secrets.insert(world_.get<Secret>(entity).number);
+            client.secrets.insert(world_.get<HiddenNumber>(entity).number);
         }
     }
 
@@ -255,7 +255,7 @@ private:
                 value.layout().for_each_reference(value.lanes(), value.parts(), [&](NetId named) {
                     ASSERT_TRUE(client.seen.contains(named)) << "a reference names a hidden entity";
                 });
-                if (value.component() != schema_.find<Secret>()) continue;
+                if (value.component() != schema_.find<HiddenNumber>()) continue;
                 std::uint64_t secret = 0;
                 std::memcpy(&secret, value.lanes(), sizeof secret);
                 const std::uint64_t swapped = secret << 32 | secret >> 32;
