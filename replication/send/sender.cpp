@@ -500,18 +500,16 @@ void Sender::review(Peer index, std::uint32_t entry, int steps) {
 /// Gives the free slots to entities that wait. Entities that this update() opens come later.
 void Sender::give_slots(Peer index) {
     PeerState& peer = state(index);
-    const auto words = static_cast<std::uint32_t>(peer.waiting.size());
-    std::uint32_t word = peer.next_waiting / 64 % words;
-    for (std::uint32_t looked_at = 0; looked_at <= words && peer.stats.waiting != 0; ++looked_at) {
-        for (std::uint64_t bits = peer.waiting[word]; bits != 0 && !peer.view.is_full(); bits &= bits - 1) {
-            const std::uint32_t entry = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
-            set_waits(peer, entry, false);
-            open_entry(index, entry);
-        }
-        if (peer.view.is_full()) break;
-        word = (word + 1) % words;
+    const auto count = static_cast<std::uint32_t>(peer.waiting.size() * 64);
+    while (peer.stats.waiting != 0 && !peer.view.is_full()) {
+        const std::uint32_t entry = peer.next_waiting % count;
+        const std::uint64_t bits = peer.waiting[entry / 64] >> entry % 64;
+        const std::uint32_t skipped = bits == 0 ? 0 : static_cast<std::uint32_t>(std::countr_zero(bits));
+        peer.next_waiting = bits == 0 ? (entry / 64 + 1) * 64 : entry + skipped + 1;
+        if (bits == 0) continue;
+        set_waits(peer, entry + skipped, false);
+        open_entry(index, entry + skipped);
     }
-    peer.next_waiting = word * 64;
 }
 
 // Packets
