@@ -142,8 +142,7 @@ void Decoder::commit(const Staged& staged, Tick tick) {
     Slot& slot = slots_[header.slot];
     slot.last_tick = tick;
     slot.is_rebasing = false;
-    if (header.kind == RecordKind::despawn)
-        return close(slot, header.reason, tick);
+    if (header.kind == RecordKind::despawn) return close(slot, header.reason, tick);
     if (header.kind == RecordKind::full) bind(header, tick);
     assert(slot.replica != Replicas::kNone);
     const bool is_delta = header.kind == RecordKind::delta;

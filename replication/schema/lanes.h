@@ -211,9 +211,9 @@ public:
         return parts;
     }
 
-    /// Calls visit(net_id) for each reference that is not null.
-    template <class Visit>
-    void for_each_reference(const std::uint32_t* lanes, const std::uint32_t* parts, Visit&& visit) const {
+    /// Calls visit(net_id) for each reference that is not null. If Word is not const, visit can write it.
+    template <class Word, class Visit>
+    void for_each_reference(Word* lanes, Word* parts, Visit&& visit) const {
         for (std::size_t i = 0; i < lanes_.size(); ++i)
             if (lanes_[i].kind == LaneKind::reference && lanes[i] != 0) visit(lanes[i]);
         for (const Part& part : parts_) {

@@ -75,7 +75,7 @@ private:
     std::abort();
 }
 
-constexpr double kMaxCellsInRadius = 64;  // a viewpoint that jumps visits all cells in its radius
+constexpr double kMaxCellsInRadius = 64;             // a viewpoint that jumps visits all cells in its radius
 constexpr std::string_view kUnknown = "component ";  // before the hash of a name; also of a struct's
 
 std::string hex_id(std::uint32_t id) {

@@ -686,10 +686,10 @@ void Schema::add_grid(GridRule rule, Fn place) {
 namespace shoal::replication {
 using all::angle, all::angular, all::any_float, all::at_most, all::bounded, all::Despawn, all::Display,
     all::element, all::everywhere, all::field, all::fixed_point, all::follows, all::for_each_field,
-    all::from_owner, all::GridOptions, all::half_float, all::independent, all::inner, all::kMaxEntityBytes,
-    all::kMaxStableKey, all::linear, all::max_length, all::Mine, all::GridPlace, all::predicted, all::Press,
-    all::quantised, all::quantised_bits, all::Replica, all::Replicated, all::Schema, all::shown_by,
-    all::slerp, all::smallest_three, all::StableKey, all::to_all_groups, all::to_everyone, all::to_group,
-    all::to_others, all::to_owner, all::to_predictors, all::ToPredict, all::unit_vector, all::ViewClasses,
-    all::with_state;
+    all::from_owner, all::GridOptions, all::GridPlace, all::half_float, all::independent, all::inner,
+    all::kMaxEntityBytes, all::kMaxStableKey, all::linear, all::max_length, all::Mine, all::predicted,
+    all::Press, all::quantised, all::quantised_bits, all::Replica, all::Replicated, all::Schema,
+    all::shown_by, all::slerp, all::smallest_three, all::StableKey, all::to_all_groups, all::to_everyone,
+    all::to_group, all::to_others, all::to_owner, all::to_predictors, all::ToPredict, all::unit_vector,
+    all::ViewClasses, all::with_state;
 }  // namespace shoal::replication

@@ -170,7 +170,7 @@ void Grid::begin_watching(std::uint32_t peer, std::span<const GridPlace> viewpoi
 Grid::Sight Grid::sight(const Cell& cell, std::uint32_t peer) {
     const auto place = std::ranges::lower_bound(cell.watchers, peer, {}, &peer_of<Watcher>);
     if (place == cell.watchers.end() || place->peer != peer) return Sight::none;
-    return place->is_near ? Sight::near : Sight::edge;
+    return place->is_near ? Sight::inside : Sight::edge;
 }
 
 Grid::Sight Grid::sight(std::uint32_t peer, const GridPlace& at) const {

@@ -27,7 +27,7 @@ public:
     enum class Sight : std::uint8_t {
         none,
         edge,  // whom the peer saw before, the peer still sees
-        near,
+        inside,
     };
 
     /// Puts an entity at a place, whose numbers must be finite. Appends to `crossed` the peers that may see

@@ -33,10 +33,10 @@ Image HiddenReferences::remove(const Image& image, const NameSight& sight, Shape
         }
         components_.push_back(value.component());
         words.insert(words.end(), value.lanes(), value.lanes() + layout.lanes().size());
-        for_each_reference_lane(layout, words.data() + lanes_at, parts_.data() + parts_at,
-                                [&](std::uint32_t& lane) {
-                                    if (sight(lane) != RefersTo::seen) lane = 0;
-                                });
+        layout.for_each_reference(words.data() + lanes_at, parts_.data() + parts_at,
+                                  [&](std::uint32_t& lane) {
+                                      if (sight(lane) != RefersTo::seen) lane = 0;
+                                  });
     }
     words.insert(words.end(), parts_.begin(), parts_.end());
     return {shapes.shape(components_), words};

@@ -272,10 +272,10 @@ bool Scope::passes_grid(std::uint32_t peer, ecs::Entity entity) const {
     if (entry != Shadow::kNone && grid_->has(entry)) {
         const Grid::Sight sight = grid_->sight(peer, entry);
         if (sight == Grid::Sight::edge) return entry < audience_.entry_count() && audience_.has(entry, peer);
-        return sight == Grid::Sight::near;
+        return sight == Grid::Sight::inside;
     }
     const std::optional<GridPlace> place = place_of(entity);
-    return !place || grid_->sight(peer, *place) == Grid::Sight::near;
+    return !place || grid_->sight(peer, *place) == Grid::Sight::inside;
 }
 
 /// Returns the filter that hides the entity from the peer; null if there is none.

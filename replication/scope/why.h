@@ -29,7 +29,7 @@ enum class Reason : std::uint8_t {
 
 struct Why {
     Reason reason = Reason::unknown_player;
-    // The entity whose place, rooms and so on count: the one asked for, or what it follows.
+    // The entity for which the rule gave this answer: the one asked for, or one that it follows.
     ecs::Entity decided_by;
     bool follows = false;       // decided_by is another entity than the one asked for
     Room room{};                // not_in_room: one of the rooms of decided_by, if it has one

@@ -29,13 +29,10 @@ public:
 
     /// Returns the newest image of an entry, as `view` shows it, encoded against `baseline`, a version of the
     /// entry. Without a baseline it is encoded for a full record. The result is valid until clear().
-    /// `view.numbers` must live as long.
-    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {}) {
-        return get(entry, baseline, view, nullptr);
-    }
-    /// The same for a peer that does not see all entities that one of the images refers to. It is encoded for
-    /// this call only.
-    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view, const NameSight* sight);
+    /// `view.numbers` must live as long. `sight`: for a peer that does not see all entities that one of the
+    /// images refers to; then it is encoded for this call only.
+    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {},
+              const NameSight* sight = nullptr);
 
     /// Writes the bits of a delta of this cache.
     void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }

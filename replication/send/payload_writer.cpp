@@ -157,6 +157,16 @@ bool PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& 
     return true;
 }
 
+/// Returns the sight if one of the images refers to what the peer does not see, else null. Drops the baseline
+/// if it is not known whether the peer's version has a reference or null.
+const NameSight* PayloadWriter::sight_for(std::optional<Version>& baseline, const Image& newest) const {
+    if (!sight_) return nullptr;
+    RefersTo worst = baseline ? worst_of(shadow_.schema(), baseline->image, *sight_) : RefersTo::seen;
+    if (worst == RefersTo::ended) baseline.reset();
+    worst = std::max(worst, worst_of(shadow_.schema(), newest, *sight_));
+    return worst == RefersTo::seen ? nullptr : sight_;
+}
+
 /// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.
 bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate& candidate) {
     const PeerView::Slot& slot = view[index];
@@ -174,14 +184,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     if (baseline && shown.is_owner() &&
         owner_state(baseline->image) != owner_state(entry.versions.newest()->image))
         baseline.reset();
-    const NameSight* sight = sight_;
-    if (sight) {
-        RefersTo worst = baseline ? worst_of(shadow_.schema(), baseline->image, *sight) : RefersTo::seen;
-        // The peer's version has the reference, or has null.
-        if (worst == RefersTo::ended) baseline.reset();
-        worst = std::max(worst, worst_of(shadow_.schema(), entry.versions.newest()->image, *sight));
-        if (worst == RefersTo::seen) sight = nullptr;
-    }
+    const NameSight* const sight = sight_for(baseline, entry.versions.newest()->image);
     candidate.delta = deltas_.get(slot.entry, baseline, shown, sight);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.

@@ -86,6 +86,7 @@ private:
     bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);
     void drop_from(std::size_t first);
     std::size_t search(const StateHeader& header, std::size_t room_bits) const;
+    const NameSight* sight_for(std::optional<Version>& baseline, const Image& newest) const;
     bool prepare(std::uint32_t index, const PeerView& view, Candidate& candidate);
     void write_bits(const StateHeader& header);
     std::size_t measure(const StateHeader& header, std::span<const std::uint64_t> keys,

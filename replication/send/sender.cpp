@@ -411,12 +411,11 @@ bool Sender::hides(Peer peer, NetId net_id) const {
 bool Sender::hide(Peer peer, const ComponentLayout& layout, std::span<std::uint32_t> words) const {
     if (!scope_.is_used() || !layout.has_references()) return false;
     bool has_hidden = false;
-    for_each_reference_lane(layout, words.data(), words.data() + layout.lanes().size(),
-                            [&](std::uint32_t& lane) {
-                                if (!hides(peer, lane)) return;
-                                lane = 0;
-                                has_hidden = true;
-                            });
+    layout.for_each_reference(words.data(), words.data() + layout.lanes().size(), [&](std::uint32_t& lane) {
+        if (!hides(peer, lane)) return;
+        lane = 0;
+        has_hidden = true;
+    });
     return has_hidden;
 }
 

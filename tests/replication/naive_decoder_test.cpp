@@ -292,7 +292,8 @@ TEST(NaiveStateDecoder, KeepsTheSameVersions) {
                 record.to = {shapes.shape(std::vector{game_index("position")}), words[slot]};
                 if (kind == 0) {
                     record.header.kind = RecordKind::despawn;
-                    record.header.reason = random.pick({Despawn::destroyed, Despawn::left, Despawn::out_of_view});
+                    record.header.reason =
+                        random.pick({Despawn::destroyed, Despawn::left, Despawn::out_of_view});
                 } else if (kind > 2 && replica != race.decoder.replicas().end()) {
                     const auto& versions = replica->second.versions;
                     auto version = versions.begin();
