@@ -151,6 +151,7 @@ void Sender::replace_peer(Peer peer, const PeerOptions& options) {
 
 void Sender::start_peer(Peer peer) {
     if (!std::exchange(state(peer).is_held, false)) return;
+    state(peer).last_change = tick_;  // also if it sees nothing
     scope_.look(peer);
     for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
         if (shadow_[entry].entity && sees(peer, shadow_[entry].entity)) open_entry(peer, entry);
@@ -353,8 +354,8 @@ void Sender::open_entry(Peer peer, std::uint32_t entry) {
 /// The entity stays, but the peer does not see it any more.
 void Sender::leave_entry(Peer index, std::uint32_t entry) {
     PeerState& peer = state(index);
-    if (waits(peer, entry)) return set_waits(peer, entry, false);
     peer.last_change = tick_;
+    if (waits(peer, entry)) return set_waits(peer, entry, false);
     peer.view.close(*audience_.slot(entry, index), Despawn::out_of_view);
     audience_.remove(entry, index);
     rebase_referrers(index, entry);
@@ -458,7 +459,9 @@ void Sender::close_entry(std::uint32_t entry) {
     for (const auto& peer : peers_) {
         if (!peer) continue;
         peer->predicted.erase(entry);
-        if (waits(*peer, entry)) set_waits(*peer, entry, false);
+        if (!waits(*peer, entry)) continue;
+        set_waits(*peer, entry, false);
+        peer->last_change = tick_;  // the state without it is another one
     }
     for (const Audience::Viewer viewer : audience_.of(entry)) {
         state(viewer.peer).last_change = tick_;
