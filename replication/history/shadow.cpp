@@ -46,12 +46,6 @@ std::uint32_t Shadow::find(ecs::Entity entity) const {
     return index < entries_.size() && entries_[index].entity ? index : kNone;
 }
 
-std::optional<Version> Shadow::at(ecs::Entity entity, Tick tick) const {
-    const std::uint32_t index = find(entity);
-    if (index == kNone) return std::nullopt;
-    return entries_[index].versions.at(tick, horizon_, to_everyone());
-}
-
 NetId Shadow::net_id(ecs::Entity entity) const {
     const NetId net_id = ids_.net_id(entity);
     return net_id != 0 ? net_id : keyed_net_id(world_, entity);

@@ -80,17 +80,14 @@ public:
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(entries_.size()); }
     std::uint32_t open_count() const { return open_count_; }
 
-    /// The entity's state at a tick, if it replicates and the history reaches back so far. The image is valid
-    /// until the next update().
-    std::optional<Version> at(ecs::Entity entity, Tick tick) const;
-
     /// Versions that were replaced at this tick or before were dropped.
     Tick horizon() const { return horizon_; }
     /// How many net ids have ended.
     std::uint64_t ended_count() const { return ids_.released_count(); }
 
-    /// The version of an entry that a peer of these view classes can have as of `tick`, to be a baseline.
-    std::optional<Version> baseline(std::uint32_t index, Tick tick, ViewClasses viewers) const {
+    /// The version of an entry that a peer of these view classes can have as of `tick`, if the history
+    /// reaches back so far. The image is valid until the next update().
+    std::optional<Version> at(std::uint32_t index, Tick tick, ViewClasses viewers) const {
         return entries_[index].versions.at(tick, horizon_, viewers);
     }
 

@@ -179,7 +179,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     const Shadow::Entry& entry = shadow_[slot.entry];
     const View shown = view.shown(index);
     std::optional<Version> baseline =
-        slot.has_acked ? shadow_.baseline(slot.entry, slot.acked, shown.classes) : std::nullopt;
+        slot.has_acked ? shadow_.at(slot.entry, slot.acked, shown.classes) : std::nullopt;
     // The owner does not have the server's values of what it decides, see keep_owned().
     if (baseline && shown.is_owner() &&
         owner_state(baseline->image) != owner_state(entry.versions.newest()->image))

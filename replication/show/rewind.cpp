@@ -104,10 +104,11 @@ void Rewind::set(Player& player, Tick now, double lag, bool counts) {
     player.time = before(now, player.lag);
 }
 
-/// Returns the entity as of a tick of which the player has a record.
-std::optional<Version> Rewind::version(ecs::Entity entity, std::optional<Tick> tick) const {
+/// Returns the entity as of a tick of which a player with this view has a record.
+std::optional<Version> Rewind::version(ecs::Entity entity, std::optional<Tick> tick, const View& view) const {
     if (!tick) return std::nullopt;
-    std::optional<Version> version = sender_.shadow().at(entity, *tick);
+    const Shadow& shadow = sender_.shadow();
+    std::optional<Version> version = shadow.at(shadow.index_of(entity), *tick, view.classes);
     if (version) version->tick = *tick;
     return version;
 }
@@ -135,10 +136,11 @@ bool Rewind::read(const Player& player, ecs::Entity entity, std::size_t index, v
     if (!slot) return false;
     const View view = sender_.view(player.peer).shown(*slot);
     const Deliveries& had = sender_.view(player.peer).deliveries(*slot);
-    const std::optional<Version> newest = had.empty() ? std::nullopt : version(entity, had.newest());
+    const std::optional<Version> newest = had.empty() ? std::nullopt : version(entity, had.newest(), view);
     if (!newest) return false;
     const bool is_rewound = player.time && is_displayed(*newest->image.shape, view);
-    const std::optional<Version> shown = is_rewound ? version(entity, had.at(player.time->tick)) : newest;
+    const std::optional<Version> shown =
+        is_rewound ? version(entity, had.at(player.time->tick), view) : newest;
     if (!shown) return false;
     ImageCursor cursor(schema_, shown->image);
     const auto component = static_cast<ComponentIndex>(index);
@@ -147,8 +149,8 @@ bool Rewind::read(const Player& player, ecs::Entity entity, std::size_t index, v
     cursor.layout().restore(cursor.lanes(), cursor.parts(), map, value);
     if (!is_rewound || schema_.components()[component].display.kind == Display::Kind::step) return true;
     const Mixer::Around around{*shown,
-                               version(entity, had.after(player.time->tick)),
-                               version(entity, had.at(shown->tick - 1)),
+                               version(entity, had.after(player.time->tick), view),
+                               version(entity, had.at(shown->tick - 1), view),
                                had.mean_gap(),
                                *sender_.newest_delivered(player.peer),
                                false};

@@ -69,7 +69,7 @@ private:
     bool see(const Player* player, ecs::Entity entity, const void* type, bool is_there, void* value) const;
     /// Returns false if the player did not have the component. `index`: kMaxComponents if it is not declared.
     bool read(const Player& player, ecs::Entity entity, std::size_t index, void* value) const;
-    std::optional<Version> version(ecs::Entity entity, std::optional<Tick> tick) const;
+    std::optional<Version> version(ecs::Entity entity, std::optional<Tick> tick, const View& view) const;
     bool is_displayed(const Shape& shape, const View& view) const;
 
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }

@@ -308,7 +308,8 @@ TEST(PredictedValues, AnImageFillsARowAsTheEntityDoes) {
     const ecs::Entity ship = test.world.spawn(Paint{5}, Drift{3, 4}, Glow{0.5f}, Replicated{});
     Sender sender(test.world, test.schema, {});
     sender.update(1);
-    const std::optional<Version> version = sender.shadow().at(ship, 1);
+    const std::optional<Version> version =
+        sender.shadow().at(sender.shadow().index_of(ship), 1, to_everyone());
     ASSERT_TRUE(version);
     std::vector<std::uint32_t> row(test.values->row_words(), 0xdead);
     const PredictedValues& values = *test.values;

@@ -107,6 +107,19 @@ TEST(Rewind, AnEntityOfAnotherPlayerIsRewound) {
     EXPECT_FLOAT_EQ(*shooting.sees(1, 15.5), 100) << "it predicts the entity";
 }
 
+// A ship rests while only its owner sees a change of it, and the history forgets what was before the change.
+TEST(Rewind, AChangeThatThePlayerDoesNotSeeHidesNothing) {
+    Shooting shooting;
+    shooting.sender.set_owner(shooting.target, shooting.peers[0]);
+    shooting.every = 1'000'000;
+    for (int i = 1; i <= 2'000; ++i) {
+        if (i % 300 == 0) shooting.world.set(shooting.target, Private{i});
+        shooting.tick(true);
+        if (i < 30) continue;
+        ASSERT_TRUE(shooting.sees(1, shooting.now - 5.0)) << "tick " << i;
+    }
+}
+
 TEST(Rewind, Trap44ATimeThatNobodyCanSeeIsClampedAndCounted) {
     Shooting shooting;
     for (int i = 1; i <= 60; ++i) shooting.tick(i <= 58);
