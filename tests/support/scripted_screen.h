@@ -33,8 +33,8 @@ public:
         if (frame_ == 5) keys.line = "/name Ann";
         if (frame_ == 40) keys.line = "ahoy";
         const bool aims = printed_.contains("out of ammunition");
-        keys.aim_x = aims ? 1.0f : 0.98f;
-        keys.aim_y = aims ? 0.0f : 0.2f;
+        keys.aim_x = aims ? 1.0f : 0.8f;
+        keys.aim_y = aims ? 0.0f : 0.6f;
         const auto now = std::chrono::steady_clock::now();
         if (frame_ < 50 || hits_ > 0 || now < next_shot_) return keys;
         keys.fire = true;
