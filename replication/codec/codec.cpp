@@ -1,6 +1,7 @@
 #include "codec.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -13,6 +14,7 @@ namespace {
 
 // The format is specified in ../WIRE.md.
 constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
+constexpr std::uint32_t kMaxUsualPieces = 64;
 
 /// Returns the index of the first group or part that differs; piece_count() if none does.
 [[gnu::always_inline]] inline std::size_t first_difference(const ComponentLayout& layout,
@@ -41,28 +43,32 @@ constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
     return index;
 }
 
-/// Codes the lanes and parts of a component. Returns whether they differ from the baseline. `base` and
-/// `base_parts` are null if the baseline lacks the component. Before the call, a reader must set the lanes to
-/// the values of `base`, or to zero if it is null.
+/// Codes the lanes and parts of a component. Returns whether they differ from the baseline. `base_parts` is
+/// null if the baseline lacks the component. `usual`: bit n says whether group or part n differs; without it
+/// that is coded. Before the call, a reader must set the lanes to those of the baseline, or to zero if it
+/// lacks the component.
 template <Coder C>
-[[gnu::always_inline]] inline bool code_component(C& coder, const ComponentLayout& layout,
-                                                  const std::uint32_t* base, const std::uint32_t* base_parts,
-                                                  Word<C>* lanes, Parts<C> parts) {
-    const std::size_t count = layout.piece_count();
+[[gnu::always_inline]] inline bool code_component(C& coder, const ComponentLayout& layout, const Known& known,
+                                                  const std::uint32_t* base_parts, Word<C>* lanes,
+                                                  Parts<C> parts, std::optional<std::uint64_t> usual = {}) {
+    const unsigned count = layout.piece_count();
     std::size_t first = count;
-    if constexpr (!C::kReads) first = first_difference(layout, base, base_parts, lanes, parts);
-    const bool changed = coder.flag(first != count);
+    if constexpr (!C::kReads)
+        if (!usual) first = first_difference(layout, known.base, base_parts, lanes, parts);
+    const bool changed = usual ? low_bits(*usual, count) != 0 : coder.flag(first != count);
     std::size_t index = 0, start = 0;
     if constexpr (C::kReads) start = parts.size();
     const auto code_differs = [&](auto&& compare) {
+        if (usual) return (*usual >> index++ & 1) != 0;
         const bool differs = !C::kReads && index >= first && (index == first || compare());
         ++index;
         return changed && (count == 1 || coder.flag(differs));
     };
+    unsigned last = kFirstWidth;
     if (changed)
         for (const LaneGroup& group : layout.groups())
-            if (code_differs([&] { return group_differs(group, base, lanes); }))
-                code_group(coder, layout.lanes()[group.first], group, base, lanes);
+            if (code_differs([&] { return group_differs(group, known.base, lanes); }))
+                code_group(coder, layout.lanes()[group.first], group, known, lanes, last);
     for (const Part& part : layout.parts()) {
         if constexpr (C::kReads) {
             if (code_differs([] { return false; })) {
@@ -147,12 +153,49 @@ void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& im
     }
 }
 
+/// Returns which groups and parts differ between two images of one shape, one bit each; 0 if they have more
+/// than 64. If `skips_owned`, components with from_owner() count as equal: their owner has other values than
+/// the server.
+std::uint64_t pieces_that_differ(const Schema& schema, const Image& before, const Image& now,
+                                 bool skips_owned) {
+    std::uint64_t out = 0;
+    unsigned index = 0;
+    for (ImageCursor a(schema, before), b(schema, now); !b.at_end(); a.next(), b.next()) {
+        const ComponentLayout& layout = b.layout();
+        const bool is_owned = skips_owned && schema.components()[b.component()].role == Role::owner;
+        if (index + layout.piece_count() > kMaxUsualPieces) return 0;
+        for (const LaneGroup& group : layout.groups())
+            out |= std::uint64_t{!is_owned && group_differs(group, a.lanes(), b.lanes())} << index++;
+        const std::uint32_t *old = a.parts(), *value = b.parts();
+        for (const Part& part : layout.parts()) {
+            out |= std::uint64_t{!is_owned && part_differs(part, old, value)} << index++;
+            old = part.end(old);
+            value = part.end(value);
+        }
+    }
+    return out;
+}
+
 /// Codes an image. Returns whether it differs from the baseline. If the reader fails, coder.ok() is false or
 /// the shape of the image is null.
 template <Coder C>
-bool code_image(C& coder, const Schema& schema, const Image& from, Target<C>& image,
+bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& trend, Target<C>& image,
                 const ComponentNumbers* numbers = nullptr) {
-    if (!from.shape || coder.flag(image.shape != from.shape)) {
+    const bool has_trend = from.shape && trend.older.shape == from.shape && trend.factor != 0;
+    std::optional<std::uint64_t> usual;
+    if (has_trend) usual = pieces_that_differ(schema, trend.older, from, true);
+    const bool moves = usual.value_or(0) != 0;
+    if (moves) {
+        bool is_usual = false;
+        if constexpr (!C::kReads)
+            is_usual = image.shape == from.shape && pieces_that_differ(schema, from, image, false) == *usual;
+        if (!coder.flag(is_usual)) usual.reset();
+    } else {
+        usual.reset();
+    }
+    if (usual) {
+        if constexpr (C::kReads) image.shape = from.shape;
+    } else if (!from.shape || coder.flag(image.shape != from.shape)) {
         code_shape(coder, schema, from.shape, image, numbers);
     } else if constexpr (C::kReads) {
         image.shape = from.shape;
@@ -168,21 +211,25 @@ bool code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
     const bool is_same_shape = from.shape == image.shape;
     bool differs = !is_same_shape;
     ImageCursor known(schema, from);
+    const std::uint32_t* const older = moves && is_same_shape ? trend.older.words.data() : nullptr;
     for (std::size_t i = 0; i < shape.components.size() && coder.ok(); ++i) {
         const ComponentLayout& layout = schema.components()[shape.components[i]].layout;
         if (is_same_shape && i > 0) known.next();
         const bool is_known = is_same_shape || known.seek(shape.components[i]);
         if (layout.empty()) continue;
-        const std::uint32_t* base = is_known ? known.lanes() : nullptr;
+        Known before{.base = is_known ? known.lanes() : nullptr, .factor = trend.factor};
+        if (older && schema.components()[shape.components[i]].role != Role::owner)
+            before.older = older + shape.lanes[i];
         const std::uint32_t* base_parts = is_known ? known.parts() : nullptr;
         Word<C>* lanes = image.words.data() + shape.lanes[i];
         if constexpr (C::kReads) {
-            if (base) std::copy_n(base, layout.lanes().size(), lanes);
-            differs |= code_component(coder, layout, base, base_parts, lanes, image.words);
+            if (before.base) std::copy_n(before.base, layout.lanes().size(), lanes);
+            differs |= code_component(coder, layout, before, base_parts, lanes, image.words, usual);
         } else {
-            differs |= code_component(coder, layout, base, base_parts, lanes, parts);
+            differs |= code_component(coder, layout, before, base_parts, lanes, parts, usual);
             parts = layout.parts_end(parts);
         }
+        if (usual) *usual = layout.piece_count() == 64 ? 0 : *usual >> layout.piece_count();
     }
     return differs;
 }
@@ -204,22 +251,22 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 }  // namespace
 
 bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
-                 const ComponentNumbers* numbers) {
+                 const ComponentNumbers* numbers, const Trend& trend) {
     BitEncoder coder(out);
-    return code_image(coder, schema, from, to, numbers);
+    return code_image(coder, schema, from, trend, to, numbers);
 }
 
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to) {
     BitCounter coder;
-    code_image(coder, schema, from, to);
+    code_image(coder, schema, from, {}, to);
     return coder.bits();
 }
 
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
-                        std::vector<std::uint32_t>& words) {
+                        std::vector<std::uint32_t>& words, const Trend& trend) {
     BitDecoder coder(in);
     NewImage image{shapes, words};
-    code_image(coder, shapes.schema(), from, image);
+    code_image(coder, shapes.schema(), from, trend, image);
     return in.ok() ? image.shape : nullptr;
 }
 
@@ -229,8 +276,8 @@ void write_value(const ComponentLayout& layout, std::span<const std::uint32_t> f
     const std::size_t lanes = layout.lanes().size();
     const bool has_base = !from.empty();
     BitEncoder coder(out);
-    code_component(coder, layout, has_base ? from.data() : nullptr, has_base ? from.data() + lanes : nullptr,
-                   to.data(), to.data() + lanes);
+    code_component(coder, layout, {.base = has_base ? from.data() : nullptr},
+                   has_base ? from.data() + lanes : nullptr, to.data(), to.data() + lanes);
 }
 
 bool read_value(const ComponentLayout& layout, std::span<const std::uint32_t> from, BitReader& in,
@@ -241,8 +288,8 @@ bool read_value(const ComponentLayout& layout, std::span<const std::uint32_t> fr
     if (has_base) std::copy_n(from.begin(), lanes, words.begin());
     if (layout.empty()) return true;
     BitDecoder coder(in);
-    code_component(coder, layout, has_base ? from.data() : nullptr, has_base ? from.data() + lanes : nullptr,
-                   words.data(), words);
+    code_component(coder, layout, {.base = has_base ? from.data() : nullptr},
+                   has_base ? from.data() + lanes : nullptr, words.data(), words);
     return in.ok();
 }
 

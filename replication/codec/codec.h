@@ -9,22 +9,24 @@
 
 #include "../schema/image.h"
 #include "bits.h"
+#include "trend.h"
 
 namespace shoal::replication::all {
 
 /// Writes the difference from `from` to `to`, or all of `to` if from.shape is null. `numbers`: the component
 /// numbers in the reader's schema, which must have all components of the images; null if it is the same
-/// schema. Returns whether the images differ.
+/// schema. `trend`: what the reader has beside `from`. Its shape must be of the same table. Returns whether
+/// the images differ.
 bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
-                 const ComponentNumbers* numbers = nullptr);
+                 const ComponentNumbers* numbers = nullptr, const Trend& trend = {});
 
 /// Returns the number of bits that write_image() writes.
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to);
 
-/// Reads the bits of write_image() with the same `from`: fills `words` and returns the shape. Returns null if
-/// the bits are invalid; in.ok() can then be true or false. Any bits are safe.
+/// Reads the bits of write_image() with the same `from` and `trend`: fills `words` and returns the shape.
+/// Returns null if the bits are invalid; in.ok() can then be true or false. Any bits are safe.
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
-                        std::vector<std::uint32_t>& words);
+                        std::vector<std::uint32_t>& words, const Trend& trend = {});
 
 /// Writes one value of a layout: the difference from `from` to `to`, or all of `to` if `from` is empty. The
 /// words of a value are its lanes, then its parts.

@@ -1,5 +1,7 @@
 #include "state_packet.h"
 
+#include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "coder.h"
@@ -8,6 +10,9 @@ namespace shoal::replication::all {
 
 // The format is specified in ../WIRE.md.
 namespace {
+
+constexpr unsigned kMaxGapOrder = 16;
+constexpr Tick kUsualOlder = 2;
 
 /// Codes the packets that a completion or group marker names.
 template <Coder C, class Needed>
@@ -26,6 +31,10 @@ void code_state_header(C& coder, StateHeader& header) {
         anchor.distance = coder.golomb(anchor.distance - 1, 2) + 1;
         if (anchor.distance == 0 || anchor.distance > kMaxPacketDistance) coder.fail();
         anchor.age = anchor.distance + unzigzag(coder.golomb(zigzag(anchor.age - anchor.distance), 0));
+        anchor.older = kUsualOlder + unzigzag(coder.golomb(zigzag(anchor.older - kUsualOlder), 0));
+        header.is_listed = coder.flag(header.is_listed);
+        if (header.is_listed && anchor.distance > kMaxListDistance) coder.fail();
+        header.is_uniform = header.is_listed && coder.flag(header.is_uniform);
     } else {
         header.tick = coder.fixed(header.tick, 32);
     }
@@ -63,26 +72,53 @@ std::size_t write_bits(BitWriter* out, Code&& code) {
 
 }  // namespace
 
+/// Codes which slot the record is of. Returns whether it is a listed one.
 template <class C>
-void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
+bool RecordHeaderCoder::code_slot(C& coder, RecordHeader& record) {
+    while (next_listed_ < listed_.size()) {
+        const std::uint32_t slot = listed_[next_listed_++];
+        if (!coder.flag(record.slot == slot)) continue;
+        record.slot = slot;
+        return true;
+    }
     assert(C::kReads || record.slot >= next_slot_);
-    const std::uint64_t slot = std::uint64_t{next_slot_} + coder.golomb(record.slot - next_slot_, 1);
+    const std::uint32_t gap = coder.golomb(record.slot - next_slot_, gap_order_);
+    gap_order_ = std::min((gap_order_ + static_cast<unsigned>(std::bit_width(gap)) + 1) / 2, kMaxGapOrder);
+    const std::uint64_t slot = std::uint64_t{next_slot_} + gap;
     if (slot >= 0xffffffffu) coder.fail();
     record.slot = static_cast<std::uint32_t>(slot);
     next_slot_ = record.slot + 1;
+    return false;
+}
+
+/// Codes the versions of a delta that differ from those of the anchor.
+template <class C>
+void RecordHeaderCoder::code_versions(C& coder, RecordHeader& record) {
+    const bool is_same = record.baseline == other_tick_ && record.older == other_older_;
+    if (other_tick_ && coder.flag(is_same)) {
+        record.baseline = *other_tick_;
+        record.older = other_older_;
+    } else {
+        record.baseline = tick_ - coder.golomb(tick_ - record.baseline - 1, 5) - 1;
+        record.older = coder.golomb(record.older, 1);
+    }
+    other_tick_ = record.baseline;
+    other_older_ = record.older;
+}
+
+template <class C>
+void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
+    const bool is_listed = code_slot(coder, record);
     const bool is_delta = record.kind == RecordKind::delta;
-    if (coder.flag(is_delta && anchor_tick_ == record.baseline)) {
+    const bool has_usual = is_delta && record.baseline == anchor_tick_ && record.older == anchor_older_;
+    if ((is_listed && is_uniform_) || coder.flag(has_usual)) {
         if (!anchor_tick_) coder.fail();
         record.kind = RecordKind::delta;
         record.baseline = anchor_tick_.value_or(0);
+        record.older = anchor_older_;
     } else if (coder.flag(is_delta)) {
         record.kind = RecordKind::delta;
-        if (other_tick_ && coder.flag(record.baseline == *other_tick_)) {
-            record.baseline = *other_tick_;
-        } else {
-            record.baseline = tick_ - coder.golomb(tick_ - record.baseline - 1, 5) - 1;
-        }
-        other_tick_ = record.baseline;
+        code_versions(coder, record);
     } else if (coder.flag(record.kind == RecordKind::full)) {
         record.kind = RecordKind::full;
         record.net_id = last_net_id_ == 0

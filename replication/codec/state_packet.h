@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "../schema/image.h"
 #include "../schema/pending_id.h"
@@ -13,6 +14,13 @@ namespace shoal::replication::all {
 
 /// Greatest distance, in packet numbers, from a packet to an earlier packet that its header names.
 inline constexpr std::uint32_t kMaxPacketDistance = 255;
+
+/// Greatest distance, in packet numbers, to an anchor whose slots a payload lists. A receiver keeps the slots
+/// of twice as many packets.
+inline constexpr std::uint32_t kMaxListDistance = 32;
+
+/// The older version of a record is at most so many ticks older than the tick that names it.
+inline constexpr Tick kOlderTicks = 8;
 
 /// Initial capacity, in records, of the buffers of a sender and of a receiver.
 inline constexpr std::size_t kExpectedRecords = 512;
@@ -24,8 +32,13 @@ struct StateHeader {
     struct Anchor {
         std::uint32_t distance = 0;  // in packet numbers, 1 to kMaxPacketDistance
         Tick age = 0;                // this packet's tick minus the anchor's
+        Tick older = 0;              // RecordHeader::older of most deltas
     };
     std::optional<Anchor> anchor;
+    // The records of slots that have a record in the anchor's packet come first, with one bit for each of
+    // these slots.
+    bool is_listed = false;
+    bool is_uniform = false;  // is_listed: these records are deltas with the anchor's tick and `older`
 
     /// Completion marker: after this packet nothing is left to send for the tick. A receiver has every entity
     /// as of the tick if it accepted this packet and, among the `distance` packets before it, all packets
@@ -69,21 +82,30 @@ enum class RecordKind : std::uint8_t {
 struct RecordHeader {
     std::uint32_t slot = 0;
     RecordKind kind = RecordKind::delta;
-    Tick baseline = 0;          // used only by a delta
+    // Used only by a delta: the baseline is the newest version at this tick.
+    Tick baseline = 0;
     std::uint32_t net_id = 0;   // used only by a full record
     std::uint32_t pending = 0;  // used only by a full record: pending id minus kFirstPending, if the client
                                 // spawned the entity ahead of the server; 0: none
     Despawn reason = Despawn::destroyed;  // used only by a despawn record
+    // Used only by a delta: the newest version at this number of ticks before `baseline` is known, too, if it
+    // is at most kOlderTicks older. 0: no older version is used.
+    Tick older = 0;
 };
 
-/// Writes or reads the record headers of one payload, in order; their slots must rise. After each header
-/// comes the record's image.
+/// Writes or reads the record headers of one payload, in order. After each header comes the record's image.
+/// First come the records of the slots in `listed`, which rise, then the others; the slots of both rise.
 class RecordHeaderCoder {
 public:
-    /// `tick` is the payload's tick. `anchor_tick` is the anchor's tick, if the payload has an anchor.
+    /// For a payload that lists no slots and whose deltas have no older version.
     RecordHeaderCoder(Tick tick, std::optional<Tick> anchor_tick) : tick_(tick), anchor_tick_(anchor_tick) {}
-    explicit RecordHeaderCoder(const StateHeader& header) : tick_(header.tick) {
-        if (header.anchor) anchor_tick_ = header.tick - header.anchor->age;
+    /// `header.tick` is the payload's tick, also if the payload has an anchor. `listed` is empty unless
+    /// header.is_listed, and must outlive the coder.
+    explicit RecordHeaderCoder(const StateHeader& header, std::span<const std::uint32_t> listed = {})
+        : tick_(header.tick), listed_(listed), is_uniform_(header.is_uniform) {
+        if (!header.anchor) return;
+        anchor_tick_ = header.tick - header.anchor->age;
+        anchor_older_ = header.anchor->older;
     }
 
     /// Returns the number of bits. If `out` is null, only counts them.
@@ -94,10 +116,20 @@ public:
 private:
     template <class C>
     void code(C& coder, RecordHeader& record);
+    template <class C>
+    bool code_slot(C& coder, RecordHeader& record);
+    template <class C>
+    void code_versions(C& coder, RecordHeader& record);
 
     Tick tick_;
+    std::span<const std::uint32_t> listed_;
+    bool is_uniform_ = false;
     std::optional<Tick> anchor_tick_;
-    std::optional<Tick> other_tick_;  // the last baseline that was not at the anchor's tick
+    Tick anchor_older_ = 0;
+    std::optional<Tick> other_tick_;  // of the last delta without the anchor's versions
+    Tick other_older_ = 0;
+    std::size_t next_listed_ = 0;  // index in listed_
+    unsigned gap_order_ = 1;
     std::uint32_t next_slot_ = 0;
     std::uint32_t last_net_id_ = 0;
 };

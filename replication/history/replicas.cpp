@@ -28,15 +28,19 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     Replica& replica = rows_[index];
     assert((known == kNone) == replica.versions.empty());
     replica.slot = slot;
-    // No record of a new slot is based on an older version.
-    replica.floor = replica.late_floor = replica.next_late_floor = replica.next_since = tick;
+    replica.dropped.reset();
+    if (!replica.versions.empty()) replica.bound = replica.versions.newest()->tick + 1;
+    // Records of a new slot are based on versions since its first record, which may come later than this one.
+    replica.floor = replica.late_floor = replica.next_late_floor = tick - kLateTicks;
+    replica.next_since = tick;
     return index;
 }
 
-void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> baseline) {
+void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> oldest) {
     Replica& replica = rows_[index];
     assert(replica.slot != kNone);
-    if (baseline && is_newer(*baseline, replica.floor)) replica.floor = *baseline;
+    if (oldest && is_newer(*oldest, replica.floor)) replica.floor = *oldest;
+    if (replica.bound && tick - *replica.bound > kLongAgo) replica.bound.reset();
     if (is_crowded(index)) replica.floor = tick;
     if (tick - replica.next_since >= kLateTicks) {
         replica.late_floor = replica.next_late_floor;
@@ -76,7 +80,11 @@ std::optional<Version> Replicas::due(std::uint32_t index) const {
 
 void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
     assert(rows_[index].slot != kNone);
-    if (is_crowded(index)) return;  // drop_old_versions() has noted it
+    if (rows_[index].bound && is_newer(*rows_[index].bound, tick)) return;
+    if (is_crowded(index)) {  // drop_old_versions() has noted it
+        rows_[index].dropped = rows_[index].versions.newest()->tick;
+        return;
+    }
     rows_[index].versions.insert(tick, image, pool_);
     drop_old_versions(rows_[index]);
 }
@@ -88,12 +96,39 @@ void Replicas::drop_old_versions(Replica& replica) {
     assert(!replica.versions.empty());
     const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
     const bool is_behind = is_delayed(replica) && is_newer(replica.late_floor, *render_tick_);
-    replica.versions.drop_replaced(is_behind ? *render_tick_ : replica.late_floor, shown);
+    drop_former(replica, shown);
+    drop_replaced(replica, is_behind ? *render_tick_ : replica.late_floor, shown);
     if (replica.versions.size() < max_versions_) return;
     // A version that would be shown later is dropped: until its newest version is shown, the replica may
     // differ from the server's entity.
     if (is_delayed(replica)) note_shown(replica.versions.newest()->tick);
-    replica.versions.drop_replaced(replica.floor, shown);
+    drop_replaced(replica, replica.floor, shown);
+}
+
+void Replicas::drop_replaced(Replica& replica, Tick tick, Tick shown) {
+    const auto count = [&] {  // of versions that came in the replica's slot
+        return replica.versions.size() -
+               (replica.bound ? replica.versions.count_until(*replica.bound - 1) : 0);
+    };
+    const std::uint32_t before = count();
+    replica.versions.drop_replaced(tick, shown);
+    if (count() != before) replica.dropped = replica.versions.at(tick)->tick;
+}
+
+/// Drops the versions that came in another slot, except those that are shown now or later.
+void Replicas::drop_former(Replica& replica, Tick shown) const {
+    if (!replica.bound || !is_newer(*replica.bound, replica.versions.oldest()->tick)) return;
+    const Tick first = replica.versions[replica.versions.count_until(*replica.bound - 1)].tick;
+    const bool waits = is_delayed(replica) && is_newer(first, *render_tick_);
+    replica.versions.drop_replaced(waits ? *render_tick_ : first, shown);
+}
+
+std::optional<Version> Replicas::version_at(std::uint32_t index, Tick tick) const {
+    const Replica& replica = rows_[index];
+    const std::optional<Version> found =
+        may_miss(index, tick) ? replica.versions.find(tick) : replica.versions.at(tick);
+    const bool is_former = found && replica.bound && is_newer(*replica.bound, found->tick);
+    return is_former ? std::nullopt : found;
 }
 
 void Replicas::close(std::uint32_t index, Despawn reason, Tick tick) {

@@ -27,10 +27,12 @@ public:
     struct Replica {
         History versions;             // not empty while the replica is open, except between bind() and push()
         std::uint32_t slot = kNone;   // entity slot of the replica's records; kNone: the replica is not open
-        Tick floor = 0;               // no newer record is based on a version older than this tick
+        Tick floor = 0;               // no newer record is based on a version replaced at this tick or before
         Tick late_floor = 0;          // as floor, for records that arrive at most kLateTicks late
         Tick next_late_floor = 0;     // becomes late_floor, at the earliest kLateTicks after next_since
         Tick next_since = 0;          // tick at which next_late_floor was the floor
+        std::optional<Tick> dropped;  // tick of the oldest version that surely has no dropped one after it
+        std::optional<Tick> bound;    // versions before this tick came in another slot: they are only shown
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
         bool is_local = false;        // the game spawned the entity, with a StableKey
@@ -92,11 +94,19 @@ public:
     /// Sets the longest time between two versions, in ticks, that counts for Replica::mean_gap.
     void set_long_gap(Tick ticks) { long_gap_ = ticks; }
 
-    /// Adds a version newer than all others. `baseline` is the tick of the version that its delta is based
-    /// on; nothing for a full record.
-    void push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> baseline);
+    /// Adds a version newer than all others. `oldest`: no newer record is based on a version that was
+    /// replaced at this tick or before; nothing for a full record.
+    void push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> oldest);
+    /// Returns the version of the replica's slot that was the newest at `tick`; nothing if there is none or
+    /// if it may be missing.
+    std::optional<Version> version_at(std::uint32_t index, Tick tick) const;
+    /// Returns whether a version may be missing that was the newest at `tick`.
+    bool may_miss(std::uint32_t index, Tick tick) const {
+        return rows_[index].dropped && is_newer(*rows_[index].dropped, tick);
+    }
 
-    /// Adds a version that arrived after a newer one. No effect if the replica has max_versions.
+    /// Adds a version that arrived after a newer one. No effect if the replica has max_versions, or if the
+    /// version is older than Replica::bound.
     void insert(std::uint32_t index, Tick tick, const Image& image);
 
     /// Notes what a version costs that was pushed or inserted, see cost_of().
@@ -211,6 +221,8 @@ private:
     std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }
     ecs::Entity to_entity(std::uint32_t net_id) override { return entity(net_id); }
 
+    static void drop_replaced(Replica& replica, Tick tick, Tick shown);
+    void drop_former(Replica& replica, Tick shown) const;
     void drop_old_versions(Replica& replica);
     bool waits(const Replica& replica) const;
     void note_shown(Tick tick);

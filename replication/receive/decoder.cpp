@@ -33,19 +33,24 @@ Decoder::Verdict Decoder::receive(std::uint64_t number, std::span<const std::byt
 
 Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte> payload) {
     BitReader in(payload);
-    const StateHeader header = read_state_header(in, binding_.schema().predicts(),
-                                                 !binding_.schema().structs(StructKind::input).empty());
-    Tick tick = header.tick;
-    std::optional<Tick> baseline;
+    StateHeader header = read_state_header(in, binding_.schema().predicts(),
+                                           !binding_.schema().structs(StructKind::input).empty());
+    std::span<const std::uint32_t> listed;
     if (header.anchor && in.ok()) {
-        baseline = completion_.tick_of(number - header.anchor->distance);
-        if (!baseline) return Verdict::refused;
-        tick = *baseline + header.anchor->age;
+        const std::uint64_t anchor = number - header.anchor->distance;
+        const std::optional<Tick> anchor_tick = completion_.tick_of(anchor);
+        if (!anchor_tick) return Verdict::refused;
+        header.tick = *anchor_tick + header.anchor->age;
+        const SlotList& list = lists_[anchor % lists_.size()];
+        if (header.is_listed && list.number != anchor) return Verdict::refused;
+        if (header.is_listed) listed = list.listed;
     }
-    RecordHeaderCoder records(tick, baseline);
-    if (const Verdict verdict = stage_records(header.record_count, records, tick, in);
+    const Tick tick = header.tick;
+    if (const Verdict verdict =
+            stage_records(header.record_count, RecordHeaderCoder(header, listed), tick, in);
         verdict != Verdict::accepted)
         return verdict;
+    keep_list(number);
     for (const bool despawns : {true, false})  // a key may be despawned in one slot, and be back in another
         for (const Staged& staged : staged_)
             if ((staged.header.kind == RecordKind::despawn) == despawns) commit(staged, tick);
@@ -53,6 +58,20 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
     margin_ = header.margin;
     forget_old_tick(tick);
     return Verdict::accepted;
+}
+
+/// Notes the slots of the packet's records: a later payload may list them.
+void Decoder::keep_list(std::uint64_t number) {
+    SlotList& list = lists_[number % lists_.size()];
+    if (list.number > number) return;
+    list.number = number;
+    list.listed.clear();
+    if (staged_.size() > list.listed.capacity())  // all grow together: later packets then allocate nothing
+        for (SlotList& each : lists_) each.listed.reserve(2 * staged_.size());
+    for (const Staged& staged : staged_)
+        if (staged.header.kind != RecordKind::despawn) list.listed.push_back(staged.header.slot);
+    std::sort(list.listed.begin(), list.listed.end());
+    list.listed.erase(std::unique(list.listed.begin(), list.listed.end()), list.listed.end());
 }
 
 /// Visits one slot in each call, all slots in turn, and drops last_tick if it is too old. Otherwise a slot
@@ -65,7 +84,7 @@ void Decoder::forget_old_tick(Tick now) {
 }
 
 /// Decodes all records into staged_.
-Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderCoder& records, Tick tick,
+Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderCoder records, Tick tick,
                                         BitReader& in) {
     staged_.clear();
     staged_words_.clear();
@@ -91,19 +110,18 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
     if (replica != Replicas::kNone && is_incomparable(tick, replicas_[replica].versions))
         return Verdict::malformed;
     Image baseline;
+    Trend trend;
     if (header.kind == RecordKind::delta) {
         const bool is_stale = slot.last_tick && !is_newer(tick, *slot.last_tick);
         const bool is_open = replica != Replicas::kNone;
-        const std::optional<Version> version =
-            is_open ? replicas_[replica].versions.find(header.baseline) : std::nullopt;
-        const bool has_no_room = is_open && !is_stale && replicas_.is_crowded(replica);
-        if (!is_stale && (!version || has_no_room)) request_rebase(header.slot);
-        if (!version || has_no_room) return Verdict::refused;
-        baseline = version->image;
+        const bool is_usable = is_open && (is_stale || !replicas_.is_crowded(replica)) &&
+                               find_versions(replica, header, tick, baseline, trend);
+        if (!is_stale && !is_usable) request_rebase(header.slot);
+        if (!is_usable) return Verdict::refused;
     }
     Staged staged{header, nullptr, staged_words_.size(), 0, 0};
     if (header.kind != RecordKind::despawn) {
-        staged.shape = read_image(binding_.shapes(), baseline, in, words_);
+        staged.shape = read_image(binding_.shapes(), baseline, in, words_, trend);
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
@@ -114,6 +132,19 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
     }
     staged_.push_back(staged);
     return Verdict::accepted;
+}
+
+bool Decoder::find_versions(std::uint32_t replica, const RecordHeader& header, Tick tick, Image& baseline,
+                            Trend& trend) const {
+    const std::optional<Version> version = replicas_.version_at(replica, header.baseline);
+    if (!version) return false;
+    baseline = version->image;
+    trend.factor = Trend::factor_of(tick - header.baseline, header.older);
+    if (trend.factor == 0) return true;
+    const Tick at = header.baseline - header.older;
+    const std::optional<Version> older = replicas_.version_at(replica, at);
+    if (older && at - older->tick <= kOlderTicks) trend.older = older->image;
+    return older || !replicas_.may_miss(replica, at);
 }
 
 void Decoder::request_rebase(std::uint32_t slot) {
@@ -146,7 +177,8 @@ void Decoder::commit(const Staged& staged, Tick tick) {
     if (header.kind == RecordKind::full) bind(header, tick);
     assert(slot.replica != Replicas::kNone);
     const bool is_delta = header.kind == RecordKind::delta;
-    replicas_.push(slot.replica, tick, image, is_delta ? std::optional(header.baseline) : std::nullopt);
+    replicas_.push(slot.replica, tick, image,
+                   is_delta ? std::optional(header.baseline - header.older) : std::nullopt);
     replicas_.note_cost(slot.replica, tick, staged.cost);
 }
 
@@ -201,6 +233,7 @@ void Decoder::reconnect() {
     completion_.reconnect();
     margin_.reset();
     rebases_.clear();
+    lists_ = {};
     for (Slot& slot : slots_) slot.is_rebasing = slot.is_listed = false;  // the requests may be lost
 }
 
@@ -208,6 +241,7 @@ void Decoder::reset() {
     replicas_.reset();
     binding_.shapes().drop_unused(0);
     slots_.clear();
+    lists_ = {};
     completion_ = {};
     rebases_.clear();
 }

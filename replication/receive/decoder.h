@@ -1,6 +1,7 @@
 #pragma once
 // Decodes the payloads of a Sender into versions of replicas. It does not change the world.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "../codec/bits.h"
 #include "../codec/state_packet.h"
+#include "../codec/trend.h"
 #include "../history/replicas.h"
 #include "../schema/binding.h"
 #include "completion.h"
@@ -112,8 +114,12 @@ private:
     };
 
     Verdict decode(std::uint64_t number, std::span<const std::byte> payload);
-    Verdict stage_records(std::uint32_t count, RecordHeaderCoder& records, Tick tick, BitReader& in);
+    Verdict stage_records(std::uint32_t count, RecordHeaderCoder records, Tick tick, BitReader& in);
     Verdict stage(const RecordHeader& header, Tick tick, BitReader& in);
+    /// Finds the versions that a delta is based on. Returns false if one is missing.
+    bool find_versions(std::uint32_t replica, const RecordHeader& header, Tick tick, Image& baseline,
+                       Trend& trend) const;
+    void keep_list(std::uint64_t number);
     void request_rebase(std::uint32_t slot);
     void commit(const Staged& staged, Tick tick);
     bool is_overtaken(const RecordHeader& header, Tick tick) const;
@@ -131,6 +137,13 @@ private:
     std::optional<StateHeader::Margin> margin_;
     std::vector<std::uint32_t> rebases_;
     Stats stats_;
+
+    /// The slots with a delta or full record in an accepted packet, ascending.
+    struct SlotList {
+        std::uint64_t number = 0;
+        std::vector<std::uint32_t> listed;
+    };
+    std::array<SlotList, 2 * kMaxListDistance> lists_;  // by number of the packet, modulo the size
 
     // Scratch for the current payload.
     std::vector<Staged> staged_;

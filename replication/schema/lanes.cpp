@@ -356,6 +356,12 @@ std::string ComponentLayout::finish() {
             groups_.push_back({i, 1});
         }
     }
+    for (LaneGroup& group : groups_) {
+        if (group.first == 0 || group.count != 3) continue;
+        const Lane &greatest = lanes_[group.first - 1], &other = lanes_[group.first];
+        group.is_rotation = greatest.kind == LaneKind::symbol && greatest.bounded && greatest.max == 3 &&
+                            other.kind == LaneKind::quantity && other.bounded && other.max < 1u << 20;
+    }
     piece_count_ = static_cast<std::uint32_t>(groups_.size() + parts_.size());
     const auto refers = [](const Lane& lane) { return lane.kind == LaneKind::reference; };
     has_references_ = std::any_of(lanes_.begin(), lanes_.end(), refers);

@@ -148,6 +148,9 @@ struct Part {
 struct LaneGroup {
     std::uint32_t first = 0;
     std::uint32_t count = 1;
+    // The lanes are probably the three smallest numbers of a rotation: there are three equal quantities, and
+    // the lane before them is a symbol of 0 to 3, the index of the greatest number.
+    bool is_rotation = false;
 };
 
 /// The lanes and parts of one component type. A value becomes lanes().size() words, and for each part a count

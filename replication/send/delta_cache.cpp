@@ -19,44 +19,48 @@ void DeltaCache::clear() {
 }
 
 DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline, View view,
+                                  const std::optional<Version>& older, std::uint32_t factor,
                                   const NameSight* sight) {
     assert(entry < first_.size() && !shadow_[entry].versions.empty());
     const Version newest = *shadow_[entry].versions.newest();
     const auto either = [&](bool Shape::*has) {
-        return newest.image.shape->*has || (baseline && baseline->image.shape->*has);
+        return newest.image.shape->*has || (baseline && baseline->image.shape->*has) ||
+               (older && older->image.shape->*has);
     };
     if (!either(&Shape::is_restricted)) view.classes = to_everyone();
     if (!either(&Shape::has_optional)) view.numbers = nullptr;
+    Item item{entry, !baseline, view, baseline ? baseline->tick : 0, 0, 0, {}, kNone};
+    if (baseline && older && older->tick != baseline->tick) {
+        item.older = older->tick;
+        item.factor = factor;
+    }
     std::uint32_t& first = first_[entry];
     if (first >= items_.size() || items_[first].entry != entry) first = kNone;
     for (std::uint32_t i = first; i != kNone && !sight; i = items_[i].next)
-        if (items_[i].view == view && items_[i].is_full == !baseline &&
-            (!baseline || items_[i].baseline == baseline->tick))
-            return items_[i].delta;
+        if (items_[i].is_alike(item)) return items_[i].delta;
     Image from = baseline ? baseline->image : Image{}, to = newest.image;
+    Trend trend{item.factor != 0 ? older->image : Image{}, item.factor};
     if (view != View{}) {
         if (baseline) from = visible_part(from, view, visible_shapes_, baseline_words_);
+        if (trend.older.shape) trend.older = visible_part(trend.older, view, visible_shapes_, older_words_);
         to = visible_part(to, view, visible_shapes_, visible_words_);
     }
     if (baseline && view.is_owner() && from.shape->has_owned)
         to = keep_owned(shadow_.schema(), from, to, kept_words_);
     if (sight) {
         if (baseline) from = hidden_.remove(from, *sight, visible_shapes_, hidden_baseline_words_);
+        if (trend.older.shape)
+            trend.older = hidden_.remove(trend.older, *sight, visible_shapes_, hidden_older_words_);
         to = hidden_.remove(to, *sight, visible_shapes_, hidden_words_);
-        return encode(from, to, view.numbers);
     }
-    const Delta delta = encode(from, to, view.numbers);
-    items_.push_back({entry, !baseline, view, baseline ? baseline->tick : 0, delta, first});
+    item.delta.offset = bits_.bit_count();
+    item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend);
+    item.delta.bits = bits_.bit_count() - item.delta.offset;
+    if (sight) return item.delta;
+    item.next = first;
+    items_.push_back(item);
     first = static_cast<std::uint32_t>(items_.size() - 1);
-    return delta;
-}
-
-DeltaCache::Delta DeltaCache::encode(const Image& from, const Image& to, const ComponentNumbers* numbers) {
-    Delta delta;
-    delta.offset = bits_.bit_count();
-    delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, numbers);
-    delta.bits = bits_.bit_count() - delta.offset;
-    return delta;
+    return item.delta;
 }
 
 }  // namespace shoal::replication::all

@@ -29,9 +29,11 @@ public:
 
     /// Returns the newest image of an entry, as `view` shows it, encoded against `baseline`, a version of the
     /// entry. Without a baseline it is encoded for a full record. The result is valid until clear().
-    /// `view.numbers` must live as long. `sight`: for a peer that does not see all entities that one of the
-    /// images refers to; then it is encoded for this call only.
+    /// `view.numbers` must live as long. `older`: a version that the peer has, too; `factor`: see Trend.
+    /// `sight`: for a peer that does not see all entities that one of the images refers to; then it is
+    /// encoded for this call only.
     Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {},
+              const std::optional<Version>& older = {}, std::uint32_t factor = 0,
               const NameSight* sight = nullptr);
 
     /// Writes the bits of a delta of this cache.
@@ -42,20 +44,24 @@ private:
 
     struct Item {
         std::uint32_t entry;
-        bool is_full;   // encoded without a baseline
-        View view;      // View{} if every peer sees the same in both images
-        Tick baseline;  // tick of the version that it is encoded against
+        bool is_full;          // encoded without a baseline
+        View view;             // View{} if every peer sees the same in both images
+        Tick baseline, older;  // ticks of the versions that it is encoded against
+        std::uint32_t factor;  // 0: there is no older version
         Delta delta;
         std::uint32_t next;  // item of the same entry, or kNone
-    };
 
-    Delta encode(const Image& from, const Image& to, const ComponentNumbers* numbers);
+        bool is_alike(const Item& other) const {
+            return view == other.view && is_full == other.is_full && baseline == other.baseline &&
+                   older == other.older && factor == other.factor;
+        }
+    };
 
     const Shadow& shadow_;
     ShapeTable visible_shapes_;
-    std::vector<std::uint32_t> visible_words_, baseline_words_, kept_words_;
+    std::vector<std::uint32_t> visible_words_, baseline_words_, older_words_, kept_words_;
     HiddenReferences hidden_;
-    std::vector<std::uint32_t> hidden_words_, hidden_baseline_words_;
+    std::vector<std::uint32_t> hidden_words_, hidden_baseline_words_, hidden_older_words_;
     BitWriter bits_;
     std::vector<Item> items_;
     // By entry: index in items_ of its first item. clear() does not change first_: an index is valid only if

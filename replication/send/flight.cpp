@@ -4,9 +4,15 @@
 #include <cassert>
 
 namespace shoal::replication::all {
+namespace {
+
+constexpr Tick kOlderGap = 2;
+
+}  // namespace
 
 Flight::Flight() {
     packets_.reserve(32);
+    anchor_slots_.reserve(kExpectedRecords);
     records_.reserve(kExpectedRecords * 8);
 }
 
@@ -33,13 +39,30 @@ std::size_t Flight::find(std::uint64_t number) const {
     return packets_[index].number == number ? index : packets_.size();
 }
 
-void Flight::note_fate(Packet& packet, bool delivered) {
+/// The older versions are those of a packet at least kOlderGap ticks before the anchor, as far as there is
+/// one: the change in one tick predicts less well.
+void Flight::set_anchor(const Packet& packet, std::size_t first_record) {
+    if (anchor_number_ == 0) {
+        delivered_.fill(packet.tick);
+        older_tick_ = packet.tick;
+    }
+    anchor_number_ = packet.number;
+    anchor_tick_ = packet.tick;
+    std::rotate(delivered_.begin(), delivered_.begin() + 1, delivered_.end());
+    delivered_.back() = packet.tick;
+    for (const Tick tick : delivered_)
+        if (!is_newer(tick, packet.tick - kOlderGap) && is_newer(tick, older_tick_)) older_tick_ = tick;
+    anchor_slots_.clear();
+    for (std::uint32_t i = 0; i < packet.record_count; ++i)
+        if (const SentRecord record = records_[first_record + i]; !record.is_despawn)
+            anchor_slots_.push_back(record.slot);
+    std::sort(anchor_slots_.begin(), anchor_slots_.end());
+}
+
+void Flight::note_fate(Packet& packet, bool delivered, std::size_t first_record) {
     packet.settled = true;
     packet.delivered = delivered;
-    if (delivered && packet.number > anchor_number_) {
-        anchor_number_ = packet.number;
-        anchor_tick_ = packet.tick;
-    }
+    if (delivered && packet.number > anchor_number_) set_anchor(packet, first_record);
     if (delivered && packet.number >= marker_first_ && packet.number <= marker_number_) marker_missing_ -= 1;
     while (!packets_.empty() && packets_[0].settled) {
         records_.pop(packets_[0].record_count);
@@ -49,7 +72,8 @@ void Flight::note_fate(Packet& packet, bool delivered) {
 
 std::optional<StateHeader::Anchor> Flight::anchor(std::uint64_t number, Tick tick) const {
     if (anchor_number_ == 0 || number - anchor_number_ > kMaxPacketDistance) return std::nullopt;
-    return StateHeader::Anchor{static_cast<std::uint32_t>(number - anchor_number_), tick - anchor_tick_};
+    return StateHeader::Anchor{static_cast<std::uint32_t>(number - anchor_number_), tick - anchor_tick_,
+                               anchor_tick_ - older_tick_};
 }
 
 std::optional<StateHeader::Complete> Flight::marker(std::uint64_t number, Tick quiet) const {

@@ -2,9 +2,12 @@
 // The state packets in flight to one peer, with the records that they carry. Also the anchor and the
 // completion markers, which follow from the fates of packets.
 
+#include <array>
 #include <cassert>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "../../net/fifo.h"
 #include "../codec/state_packet.h"
@@ -41,6 +44,8 @@ public:
     /// Returns the anchor for packet `number` of `tick`: the newest acknowledged packet. Nothing if there is
     /// none, or if it is more than kMaxPacketDistance numbers back.
     std::optional<StateHeader::Anchor> anchor(std::uint64_t number, Tick tick) const;
+    /// The slots with a delta or full record in the anchor's packet, ascending.
+    std::span<const std::uint32_t> anchor_slots() const { return anchor_slots_; }
 
     /// The tick of the newest acknowledged packet; nothing if there is none.
     std::optional<Tick> newest_delivered() const {
@@ -80,12 +85,18 @@ private:
     };
 
     std::size_t find(std::uint64_t number) const;
-    void note_fate(Packet& packet, bool delivered);
+    void note_fate(Packet& packet, bool delivered, std::size_t first_record);
+    void set_anchor(const Packet& packet, std::size_t first_record);
 
     net::all::Fifo<Packet> packets_;      // by number, from the oldest one in flight on
     net::all::Fifo<SentRecord> records_;  // records of all packets, in the same order
     std::uint64_t anchor_number_ = 0;     // 0: no state packet was acknowledged
     Tick anchor_tick_ = 0;
+    std::vector<std::uint32_t> anchor_slots_;
+    // Ticks of acknowledged packets, newest last. The tick of the older versions, which never decreases, is
+    // one of them.
+    std::array<Tick, 8> delivered_{};
+    Tick older_tick_ = 0;
     // The newest completion marker. It holds once all state packets from marker_first_ to marker_number_
     // arrived.
     std::uint64_t marker_number_ = 0;  // 0: no marker was sent
@@ -102,7 +113,7 @@ void Flight::on_fate(std::uint64_t number, bool delivered, Fn&& fn) {
     for (std::size_t i = 0; i < index; ++i) record += packets_[i].record_count;
     for (std::uint32_t i = 0; i < packets_[index].record_count; ++i)
         fn(records_[record + i], packets_[index].tick);
-    note_fate(packets_[index], delivered);
+    note_fate(packets_[index], delivered, record);
 }
 
 }  // namespace shoal::replication::all

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "../../net/endpoint.h"
 #include "../codec/codec.h"
@@ -9,12 +10,14 @@
 namespace shoal::replication::all {
 namespace {
 
-constexpr std::size_t kMinRecordBits = 3;    // the smallest record header: gap and kind
+constexpr std::size_t kMinRecordBits = 1;    // the smallest record header: one bit for a listed slot
 constexpr std::size_t kMaxRecordBits = 150;  // more than the largest record header
 constexpr std::size_t kMaxHeaderBits = 300;  // more than the largest header of a payload
 constexpr std::size_t kMaxBits = net::kMaxLargePayloadBytes * 8;
 // So many bits of records that are too large at present are encoded at most for a payload.
 constexpr std::size_t kMaxOversizedBits = std::size_t{16} * 1024 * 8;
+constexpr std::size_t kBitsOfGap = 3;  // what a slot that is not listed takes, typically, without its kind
+constexpr std::uint64_t kNotListed = std::uint64_t{PeerView::kMaxSlots} << 32;
 constexpr std::size_t kNearlyFull = 24;  // bits: less room is not worth another try
 
 std::uint32_t index_of(std::uint64_t key) {
@@ -35,7 +38,7 @@ void PayloadWriter::start_tick(Tick tick) {
 
 /// Returns a number of bits that no payload with any of the candidates exceeds.
 std::size_t PayloadWriter::upper_bits() const {
-    return kMaxHeaderBits + kMaxRecordBits * candidates_.size() + delta_bits_;
+    return kMaxHeaderBits + listed_.size() + kMaxRecordBits * candidates_.size() + delta_bits_;
 }
 
 void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room& room) {
@@ -43,6 +46,8 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
     by_slot_.clear();
     delta_bits_ = 0;
     parted_count_ = 0;
+    listed_ = {};
+    anchor_ = header.anchor;
     view.clusters().start_visits();
     view.move_to_their_queues();
     using Queue = PeerView::Queue;
@@ -157,14 +162,13 @@ bool PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& 
     return true;
 }
 
-/// Returns the sight if one of the images refers to what the peer does not see, else null. Drops the baseline
-/// if it is not known whether the peer's version has a reference or null.
-const NameSight* PayloadWriter::sight_for(std::optional<Version>& baseline, const Image& newest) const {
-    if (!sight_) return nullptr;
-    RefersTo worst = baseline ? worst_of(shadow_.schema(), baseline->image, *sight_) : RefersTo::seen;
-    if (worst == RefersTo::ended) baseline.reset();
-    worst = std::max(worst, worst_of(shadow_.schema(), newest, *sight_));
-    return worst == RefersTo::seen ? nullptr : sight_;
+/// Returns the worst of what the references of a version name for the peer. Removes the version if it is not
+/// known whether the peer's has a reference or null.
+RefersTo PayloadWriter::judge(std::optional<Version>& version) const {
+    if (!sight_ || !version) return RefersTo::seen;
+    const RefersTo worst = worst_of(shadow_.schema(), version->image, *sight_);
+    if (worst == RefersTo::ended) version.reset();
+    return worst;
 }
 
 /// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.
@@ -184,8 +188,17 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     if (baseline && shown.is_owner() &&
         owner_state(baseline->image) != owner_state(entry.versions.newest()->image))
         baseline.reset();
-    const NameSight* const sight = sight_for(baseline, entry.versions.newest()->image);
-    candidate.delta = deltas_.get(slot.entry, baseline, shown, sight);
+    RefersTo worst = judge(baseline);
+    PeerView::Basis basis = baseline ? view.basis(index, tick_, anchor_) : PeerView::Basis{};
+    std::optional<Version> older =
+        basis.older_tick ? shadow_.at(slot.entry, *basis.older_tick, shown.classes) : std::nullopt;
+    std::optional<Version> newest = entry.versions.newest();
+    worst = std::max({worst, judge(older), judge(newest)});
+    if (basis.older_tick && !older)
+        basis = {slot.acked, 0, {}, slot.acked};  // dropped by the shadow or judge()
+    const NameSight* const sight = worst == RefersTo::seen ? nullptr : sight_;
+    candidate.delta = deltas_.get(slot.entry, baseline, shown, older,
+                                  Trend::factor_of(tick_ - basis.baseline, basis.older), sight);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     // Empty deltas are also sent if the peer's schema lacks a component that changes: the peer then gets a
@@ -194,11 +207,13 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     const bool is_known = candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < lasts;
     if (is_known && !slot.is_forced) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::full;
-    candidate.header.baseline = slot.acked;
+    candidate.header.baseline = basis.baseline;
+    candidate.header.older = basis.older;
+    candidate.oldest = basis.oldest;
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
         candidate.header.kind = RecordKind::full;
-        candidate.delta = deltas_.get(slot.entry, std::nullopt, shown, sight);
+        candidate.delta = deltas_.get(slot.entry, std::nullopt, shown, {}, 0, sight);
     }
     if (candidate.header.kind == RecordKind::full) candidate.header.pending = view.pending_id(entry.net_id);
     return true;
@@ -208,11 +223,44 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
 std::size_t PayloadWriter::measure(const StateHeader& header, std::span<const std::uint64_t> keys,
                                    std::size_t count) const {
     std::size_t bits = write_state_header(header, nullptr);
-    RecordHeaderCoder headers(header);
+    RecordHeaderCoder headers(header, header.is_listed ? listed_ : std::span<const std::uint32_t>());
     for (const std::uint64_t key : keys)
         if (const Candidate& candidate = candidates_[index_of(key)]; index_of(key) < count)
             bits += headers.write(candidate.header, nullptr) + candidate.delta.bits;
     return bits;
+}
+
+void PayloadWriter::list(StateHeader& header, std::span<const std::uint32_t> slots) {
+    if (!header.anchor || header.anchor->distance > kMaxListDistance || slots.empty()) return;
+    const Tick tick = tick_ - header.anchor->age;
+    std::size_t hits = 0;
+    bool is_uniform = true;
+    auto listed = slots.begin();
+    for (std::uint64_t& key : by_slot_) {
+        const std::uint32_t slot = static_cast<std::uint32_t>(key >> 32);
+        while (listed != slots.end() && *listed < slot) ++listed;
+        if (listed == slots.end() || *listed != slot) {
+            key += kNotListed;
+            continue;
+        }
+        hits += 1;
+        const RecordHeader& record = candidates_[index_of(key)].header;
+        is_uniform = is_uniform && record.kind == RecordKind::delta && record.baseline == tick &&
+                     record.older == header.anchor->older;
+    }
+    std::sort(by_slot_.begin(), by_slot_.end());
+    header.is_listed = true;
+    header.is_uniform = is_uniform;
+    listed_ = slots;
+    if (hits * kBitsOfGap < slots.size()) unlist(header);
+}
+
+void PayloadWriter::unlist(StateHeader& header) {
+    if (!std::exchange(header.is_listed, false)) return;
+    header.is_uniform = false;
+    listed_ = {};
+    for (std::uint64_t& key : by_slot_) key &= kNotListed - 1;
+    std::sort(by_slot_.begin(), by_slot_.end());
 }
 
 std::size_t PayloadWriter::fit(const StateHeader& header, std::size_t room_bits) {
@@ -252,6 +300,7 @@ std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::
     if (bits_.byte_count() > room.size()) {
         StateHeader without_anchor = header;
         without_anchor.anchor.reset();
+        unlist(without_anchor);
         write_bits(without_anchor);
     }
     if (bits_.byte_count() > room.size()) {
@@ -265,7 +314,7 @@ std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::
 void PayloadWriter::write_bits(const StateHeader& header) {
     bits_.clear();
     write_state_header(header, &bits_);
-    RecordHeaderCoder headers(header);
+    RecordHeaderCoder headers(header, header.is_listed ? listed_ : std::span<const std::uint32_t>());
     for (const std::uint64_t key : by_slot_) {
         if (index_of(key) >= header.record_count) continue;
         const Candidate& candidate = candidates_[index_of(key)];

@@ -23,7 +23,8 @@ public:
         DeltaCache::Delta delta;                         // unless it is a despawn record
         PeerView::Queue queue = PeerView::Queue::other;  // in which this slot, or one of its cluster, waited
         std::size_t position = 0;                        // in this queue
-        bool joins = false;  // the record belongs to the same cluster as the one before
+        bool joins = false;               // the record belongs to the same cluster as the one before
+        std::optional<Tick> oldest = {};  // for PeerView::send()
     };
 
     /// The shadow must outlive the writer.
@@ -34,6 +35,10 @@ public:
 
     /// For the next gather(): what the peer sees of the entities that references name. Null: all.
     void set_sight(const NameSight* sight) { sight_ = sight; }
+
+    /// Decides whether the payload lists the slots of the anchor's packet, `listed`, which must rise and
+    /// outlive write(): only if that makes it smaller. Call it between gather() and fit().
+    void list(StateHeader& header, std::span<const std::uint32_t> listed);
 
     /// Limits for gather().
     struct Room {
@@ -86,9 +91,10 @@ private:
     bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);
     void drop_from(std::size_t first);
     std::size_t search(const StateHeader& header, std::size_t room_bits) const;
-    const NameSight* sight_for(std::optional<Version>& baseline, const Image& newest) const;
+    RefersTo judge(std::optional<Version>& version) const;
     bool prepare(std::uint32_t index, const PeerView& view, Candidate& candidate);
     void write_bits(const StateHeader& header);
+    void unlist(StateHeader& header);
     std::size_t measure(const StateHeader& header, std::span<const std::uint64_t> keys,
                         std::size_t count) const;
 
@@ -99,7 +105,10 @@ private:
     std::vector<Candidate> candidates_;  // in the order of gather()
     std::size_t delta_bits_ = 0;         // bits of the deltas of all candidates
     std::uint32_t parted_count_ = 0;
-    std::vector<std::uint64_t> by_slot_;  // slot and index in candidates_, ordered by slot
+    // Slot and index in candidates_, ordered by slot. Slots that are not listed count kMaxSlots more.
+    std::vector<std::uint64_t> by_slot_;
+    std::span<const std::uint32_t> listed_;
+    std::optional<StateHeader::Anchor> anchor_;
     BitWriter bits_;
     std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory
 };

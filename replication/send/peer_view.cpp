@@ -59,6 +59,7 @@ void PeerView::start_generation(Slot& slot) {
     slot.generation = (slot.generation + 1u) & 1023u;
     slot.has_acked = 0;
     slot.is_fresh = 1;
+    slot.ticks.restart();
 }
 
 void PeerView::close(std::uint32_t index, Despawn reason) {
@@ -164,9 +165,12 @@ void PeerView::move_to_their_queues() {
         queues_[static_cast<std::size_t>(queue_of(slots_[misplaced[i]]))].push(misplaced[i]);
 }
 
-SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) {
+SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick, std::optional<Tick> oldest) {
     Slot& slot = slots_[index];
     assert(!is_free(index));
+    slot.ticks.send(tick, slot.was_sent ? std::optional(slot.sent) : std::nullopt,
+                    slot.has_acked ? std::optional(slot.acked) : std::nullopt);
+    if (oldest) slot.ticks.drop_before(tick - *oldest);
     slot.sent = tick;
     slot.packet = low(number);
     slot.was_sent = slot.in_flight = 1;
@@ -188,11 +192,34 @@ void PeerView::on_fate(SentRecord record, std::uint64_t number, Tick tick, bool 
     } else if (record.is_despawn) {
         unpend(index);
         if (!is_free(index)) free(index);
-    } else if (!slot.has_acked || is_newer(tick, slot.acked)) {
+    } else {
+        slot.ticks.acknowledge(slot.sent - tick);
+        if (slot.has_acked && !is_newer(tick, slot.acked)) return;
         slot.acked = tick;
         slot.has_acked = 1;
         stop_awaiting(index);
     }
+}
+
+PeerView::Basis PeerView::basis(std::uint32_t index, Tick tick,
+                                const std::optional<StateHeader::Anchor>& anchor) const {
+    const Slot& slot = slots_[index];
+    assert(slot.has_acked);
+    const Tick acked = slot.sent - slot.acked;  // ages, in ticks before the newest record
+    const auto age_of = [&](Tick at) { return is_newer(at, slot.sent) ? 0 : slot.sent - at; };
+    Basis named{slot.acked, 0, std::nullopt, slot.acked};
+    if (!anchor) return named;
+    const Tick at = tick - anchor->age, then = at - anchor->older, first = then - kOlderTicks;
+    if (slot.acked == at || slot.ticks.sent_none(age_of(at), acked)) {
+        if (anchor->older == 0 || is_newer(first, slot.sent)) return {at, anchor->older};
+        const SentTicks::Found found = slot.ticks.find(age_of(then), slot.sent - first);
+        if (found.is_known && !found.age) return {at, anchor->older};
+        if (found.is_known) return {at, anchor->older, slot.sent - *found.age};
+    }
+    if (!is_newer(slot.acked, then)) return named;
+    const std::optional<Tick> age = slot.ticks.oldest_acknowledged(acked, slot.sent - then);
+    if (!age || *age == acked) return named;
+    return {slot.acked, *age - acked, slot.sent - *age, slot.sent - *age};
 }
 
 void PeerView::await_all() {

@@ -15,6 +15,7 @@
 #include "../history/net_ids.h"
 #include "cluster_slots.h"
 #include "deliveries.h"
+#include "sent_ticks.h"
 
 namespace shoal::replication::all {
 
@@ -26,7 +27,7 @@ struct SentRecord {
 };
 static_assert(sizeof(SentRecord) == 4);
 
-/// Which version of each entity one peer has acknowledged, and which entities wait for a record. Takes 16
+/// Which version of each entity one peer has acknowledged, and which entities wait for a record. Takes 24
 /// bytes per slot, and 4 more while the slot is in a queue.
 class PeerView {
 public:
@@ -62,6 +63,7 @@ public:
         std::uint16_t has_acked : 1 = 0;   // the peer acknowledged a version of this generation
         std::uint16_t is_fresh : 1 = 0;    // no record of this generation was sent
         std::uint16_t in_flight : 1 = 0;   // the fate of the newest record is not known
+        SentTicks ticks;                   // of the records of this generation; the newest one is `sent`
 
         bool has_entity() const { return entry < kGone; }
         Roles roles() const { return {is_owner != 0, is_predictor != 0}; }
@@ -69,7 +71,7 @@ public:
         /// Requires !has_entity(), and that the slot is not free.
         Despawn reason() const { return static_cast<Despawn>(entry - kGone); }
     };
-    static_assert(sizeof(Slot) == 16);
+    static_assert(sizeof(Slot) == 24);
 
     /// 1 <= max_slots <= kMaxSlots. `numbers`: the component numbers of the peer's schema; null: it has the
     /// same schema.
@@ -150,9 +152,22 @@ public:
 
     /// Notes that packet `number` carries a record of the slot, with its state at `tick`. The slot is not
     /// pending any more.
-    SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick);
+    /// `oldest`: no later record will be based on an older version than that of this tick.
+    SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick, std::optional<Tick> oldest = {});
     /// Notes the fate of a record in packet `number`, sent at `tick`.
     void on_fate(SentRecord record, std::uint64_t number, Tick tick, bool delivered);
+
+    /// The versions that a delta is based on.
+    struct Basis {
+        Tick baseline = 0, older = 0;  // as the record names them, see RecordHeader
+        std::optional<Tick> older_tick =
+            {};                           // a tick at which the peer has the older version, if there is one
+        std::optional<Tick> oldest = {};  // for send()
+    };
+    /// Chooses the versions for the next delta of a slot, at `tick`: those of the anchor, if it is certain
+    /// which versions the peer has at its ticks. The baseline is always the version at Slot::acked. Requires
+    /// has_acked.
+    Basis basis(std::uint32_t slot, Tick tick, const std::optional<StateHeader::Anchor>& anchor) const;
 
     /// Which slots wait in a queue.
     enum class Queue : std::uint8_t {

@@ -561,6 +561,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     writer_.gather(peer.view, header, {room_bits, most_bytes * 8, peer.large});
     writer_.set_sight(nullptr);
     peer.stats.parted_clusters += writer_.parted_count();
+    writer_.list(header, peer.flight.anchor_slots());
     header.record_count = static_cast<std::uint32_t>(writer_.candidates().size());
     const std::size_t count = writer_.fit(header, room_bits);
     header.record_count = static_cast<std::uint32_t>(count);
@@ -610,7 +611,7 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
         done[static_cast<std::size_t>(candidate.queue)] = candidate.position + 1;
         const PeerView::Slot& slot = peer.view[candidate.header.slot];
         if (slot.in_flight) peer.flight.overtake(slot.packet);
-        peer.flight.add(peer.view.send(candidate.header.slot, number, tick_));
+        peer.flight.add(peer.view.send(candidate.header.slot, number, tick_, candidate.oldest));
         peer.stats.records_sent += 1;
         peer.stats.full_records += candidate.header.kind == RecordKind::full;
         peer.stats.empty_records += candidate.delta.is_empty;

@@ -43,8 +43,8 @@ Outcome change_all(std::size_t more_bytes) {
 }
 
 TEST(ClusterLimit, IsThatOfTheLargestPayloadToTheByte) {
-    Outcome fits = change_all(0);
-    std::size_t more = 0;
+    std::size_t more = 5'000;
+    Outcome fits = change_all(more);
     for (int i = 0; i < 4 && fits.bytes != net::kMaxLargePayloadBytes; ++i) {
         more += net::kMaxLargePayloadBytes - fits.bytes;
         fits = change_all(more);

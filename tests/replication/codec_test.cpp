@@ -42,6 +42,16 @@ public:
         return random.chance(0.1) ? Image{} : all[random.below(static_cast<std::uint32_t>(all.size()))];
     }
 
+    /// Returns a trend with a random older version, often one with the components of `from`.
+    Trend pick_trend(const Image& from) {
+        Trend trend{pick(), random.below(Trend::kMaxFactor + 1)};
+        const auto is_alike = [&] {
+            return trend.older.shape && from.shape && trend.older.shape->components == from.shape->components;
+        };
+        for (int n = 0; n < 20 && !is_alike(); ++n) trend.older = pick();
+        return random.chance(0.2) ? Trend{} : trend;
+    }
+
     Schema schema;
     ecs::World world;
     sim::Director director;
@@ -72,7 +82,7 @@ bool is_legal(const Schema& schema, const Image& image) {
     return true;
 }
 
-TEST(Codec, AnyImageIsReadBackWithAnyBaseline) {
+TEST(Codec, AnyImageIsReadBackWithAnyBaselineAndTrend) {
     Images images(1);
     ShapeTable shapes(images.schema);
     std::vector<std::uint32_t> words;
@@ -84,12 +94,16 @@ TEST(Codec, AnyImageIsReadBackWithAnyBaseline) {
         const Image to = images.all[images.random.below(static_cast<std::uint32_t>(images.all.size()))];
         BitWriter out;
         const bool is_same = from.shape == to.shape && std::ranges::equal(from.words, to.words);
-        ASSERT_EQ(write_image(images.schema, from, to, out), !is_same);
+        const Trend trend = images.pick_trend(from);
+        ASSERT_EQ(write_image(images.schema, from, to, out, nullptr, trend), !is_same);
         ASSERT_LE(from.shape ? 0 : out.bit_count(), most_bits);
-        ASSERT_EQ(measure_image(images.schema, from, to), out.bit_count());
+        if (!trend.older.shape) {
+            ASSERT_EQ(measure_image(images.schema, from, to), out.bit_count());
+        }
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
-        const Shape* shape = read_image(shapes, mirror(shapes, from), in, words);
+        const Trend theirs{mirror(shapes, trend.older), trend.factor};
+        const Shape* shape = read_image(shapes, mirror(shapes, from), in, words, theirs);
         ASSERT_TRUE(shape && in.at_padding());
         ASSERT_EQ(shape->components, to.shape->components);
         ASSERT_TRUE(std::equal(words.begin(), words.end(), to.words.begin(), to.words.end()));
@@ -129,13 +143,15 @@ TEST(Codec, EveryTruncatedPrefixIsRefused) {
         const Image from = images.pick(),
                     to = images.all[images.random.below(static_cast<std::uint32_t>(images.all.size()))];
         BitWriter out;
-        write_image(images.schema, from, to, out);
+        const Trend trend = images.pick_trend(from);
+        const Trend theirs{mirror(shapes, trend.older), trend.factor};
+        write_image(images.schema, from, to, out, nullptr, trend);
         const auto whole = bytes_of(out);
         for (std::size_t size = 0; size < whole.size(); ++size) {
             const std::unique_ptr<std::byte[]> exact(new std::byte[size]);
             std::copy_n(whole.data(), size, exact.get());
             BitReader in({exact.get(), size});
-            ASSERT_EQ(read_image(shapes, mirror(shapes, from), in, words), nullptr)
+            ASSERT_EQ(read_image(shapes, mirror(shapes, from), in, words, theirs), nullptr)
                 << size << " of " << whole.size();
         }
     }
@@ -149,8 +165,10 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
     for (int round = 0; round < 30'000; ++round) {
         const Image from = mirror(shapes, images.pick());
         const Image to = images.all[images.random.below(static_cast<std::uint32_t>(images.all.size()))];
+        Trend trend = images.pick_trend(from);
+        trend.older = mirror(shapes, trend.older);
         BitWriter out;
-        write_image(images.schema, from, to, out);
+        write_image(images.schema, from, mirror(shapes, to), out, nullptr, trend);
         std::vector<std::byte> bytes = bytes_of(out);
         if (round % 2 == 0) {
             for (std::byte& byte : bytes) byte = static_cast<std::byte>(images.random.below(256));
@@ -161,16 +179,16 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
             }
         }
         BitReader in(bytes);
-        const Shape* shape = read_image(shapes, from, in, words);
+        const Shape* shape = read_image(shapes, from, in, words, trend);
         if (!shape) continue;
         ++legal;
         const Image image{shape, words};
         ASSERT_TRUE(is_legal(images.schema, image));
         BitWriter canonical;
-        write_image(images.schema, from, image, canonical);
+        write_image(images.schema, from, image, canonical, nullptr, trend);
         const auto rewritten = bytes_of(canonical);
         BitReader second(rewritten);
-        ASSERT_EQ(read_image(shapes, from, second, again), shape);
+        ASSERT_EQ(read_image(shapes, from, second, again, trend), shape);
         ASSERT_EQ(again, words);
     }
     EXPECT_GT(legal, 1'000);
@@ -387,7 +405,7 @@ std::size_t bits_of_change(float from, float to) {
 
 // WIRE.md, "Group": which of the two forms a writer takes.
 TEST(Codec, AFloatThatBecomesAnotherWholeNumberTakesTheFirstForm) {
-    const auto whole_form = [](std::uint32_t step) { return 2 + golomb_bits(zigzag(step), 4); };
+    const auto whole_form = [](std::uint32_t step) { return 2 + golomb_bits(zigzag(step), 0); };
     EXPECT_EQ(bits_of_change(100, 101), whole_form(1));
     EXPECT_EQ(bits_of_change(100, 99), whole_form(0u - 1));
     EXPECT_EQ(bits_of_change(0, 1'000), whole_form(1'000));
@@ -461,7 +479,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     records.write({0, RecordKind::delta, 1000, 0}, &second);
     write_image(schema, before, now, second);
     records.write(left, &second);
-    EXPECT_EQ(bytes_of(second), bytes_of_hex("21 10 45 88 58 04 11"));
+    EXPECT_EQ(bytes_of(second), bytes_of_hex("61 08 44 11 22 16 41 04"));
 }
 
 }  // namespace

@@ -259,6 +259,9 @@ TEST(NaiveStateDecoder, RefusesWhatTheLibraryRefuses) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         ASSERT_NO_FATAL_FAILURE(converse(seed, true, seen));
     }
+    EXPECT_GT(seen.listed, 100);
+    EXPECT_GT(seen.uniform, 50);
+    EXPECT_GT(seen.older, 100);
     EXPECT_GT(seen.flipped_accepted, 100);
     EXPECT_GT(seen.flipped_refused, 1'000);
     EXPECT_GT(seen.reasons.size(), 12u) << "rules that refused a payload";
@@ -434,18 +437,22 @@ TEST(NaiveStateDecoder, ReadsTheSameOfDamagedDeltas) {
         sim::Random random(seed);
         const naive::State before = random_state(description, {}, random);
         const naive::State now = random_state(description, before, random);
-        const std::vector<std::uint32_t> words[2] = {naive_words(before), naive_words(now)};
+        const naive::State first = random_state(description, before, random);
+        const std::vector<std::uint32_t> words[3] = {naive_words(before), naive_words(now),
+                                                     naive_words(first)};
+        const std::uint32_t factor = random.below(4) * random.below(500);
+        const Trend trend{{shapes.shape(naive_indices(first)), words[2]}, factor};
         const Image from{shapes.shape(naive_indices(before)), words[0]};
         BitWriter out;
-        write_image(schema, from, {shapes.shape(naive_indices(now)), words[1]}, out);
+        write_image(schema, from, {shapes.shape(naive_indices(now)), words[1]}, out, nullptr, trend);
         std::vector<std::byte> bytes = bytes_of(out);
-        for (std::uint32_t flips = 1 + random.below(2); flips > 0; --flips)
+        for (std::uint32_t flips = random.below(3); flips > 0; --flips)
             bytes[random.below(static_cast<std::uint32_t>(bytes.size()))] ^= std::byte(1u << random.below(8));
         BitReader in(bytes);
         std::vector<std::uint32_t> read;
-        const bool is_read = read_image(shapes, from, in, read) != nullptr;
+        const bool is_read = read_image(shapes, from, in, read, trend) != nullptr;
         naive::Bits bits(bytes);
-        const naive::State state = naive::StateReader(description, bits).read(&before);
+        const naive::State state = naive::StateReader(description, bits).read(&before, {&first, factor});
         ASSERT_EQ(is_read, bits.ok()) << bits.why();
         if (is_read) {
             ASSERT_EQ(naive_words(state), read);
@@ -577,7 +584,8 @@ TEST(NaiveStateDecoder, ReadsTheExampleOfWireMd) {
     EXPECT_EQ(decoder.replicas().at(0).net_id, 1u);
     EXPECT_EQ(naive_words(state), (NaiveWords{3, 100, 2, 'B', 'o'}));
     EXPECT_EQ(state.size(), 3u);
-    ASSERT_TRUE(decoder.receive(10, bytes({0x21, 0x10, 0x45, 0x88, 0x58, 0x04, 0x11}))) << decoder.why();
+    ASSERT_TRUE(decoder.receive(10, bytes({0x61, 0x08, 0x44, 0x11, 0x22, 0x16, 0x41, 0x04})))
+        << decoder.why();
     state = decoder.replicas().at(0).versions.at(1'001);
     EXPECT_EQ(naive_words(state), (NaiveWords{5, 100, 3, 'B', 'o', 'b'}));
     const naive::Record& gone = decoder.payload().records.at(1);

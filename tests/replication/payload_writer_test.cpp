@@ -262,10 +262,10 @@ TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
     const ecs::Entity entity = world.spawn(Replicated{}, Spot{5, 6});
     EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 192, 0, 0, 0, 0, 178, 192, 0}));
     world.set(entity, Spot{5, 7});
-    EXPECT_EQ(packet(0x01020305), (std::vector<int>{33, 8, 5, 5}));
+    EXPECT_EQ(packet(0x01020305), (std::vector<int>{97, 28, 164, 160}));
     world.destroy(entity);
-    EXPECT_EQ(packet(0x01020306), (std::vector<int>{33, 8, 0}));
-    EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 187, 227, 235, 0}));
+    EXPECT_EQ(packet(0x01020306), (std::vector<int>{33, 5, 9, 0}));
+    EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 187, 137, 175, 3}));
 }
 
 // Small records are sent while a large payload is on its way. What waits for that keeps its place before the

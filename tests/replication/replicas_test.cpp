@@ -100,6 +100,29 @@ TEST_F(ReplicasTest, Rule29InAnotherSlotOlderVersionsAreNoBaselinesAnyMore) {
     EXPECT_EQ(ticks(index), (std::vector<Tick>{100}));
 }
 
+TEST_F(ReplicasTest, Rule29OnlyVersionsOfItsOwnSlotCountAtATick) {
+    const std::uint32_t index = open(7, 3, 90);
+    apply(index);
+    open(7, 8, 100);
+    replicas.insert(index, 89, image);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{90, 100})) << "90 is shown";
+    for (const Tick tick : {89u, 90u, 99u}) {
+        EXPECT_FALSE(replicas.version_at(index, tick));
+        EXPECT_FALSE(replicas.may_miss(index, tick)) << "surely no version of this slot";
+    }
+    replicas.insert(index, 95, image);  // of the new slot, but it came late
+    EXPECT_EQ(replicas.version_at(index, 99)->tick, 95u);
+    EXPECT_FALSE(replicas.version_at(index, 94));
+    apply(index);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{95, 100}));
+    EXPECT_FALSE(replicas.may_miss(index, 94));
+    replicas.push(index, 130, image, 100);
+    replicas.push(index, 150, image, 130);
+    replicas.push(index, 170, image, 150);
+    EXPECT_FALSE(replicas.version_at(index, 94));
+    EXPECT_TRUE(replicas.may_miss(index, 94)) << "95 was dropped";
+}
+
 TEST_F(ReplicasTest, AClosedReplicaIsGoneOnlyIfTheWorldMayHaveItsEntity) {
     const std::uint32_t unseen = open(7, 3, 10);
     replicas.close(unseen, Despawn::destroyed, 2);

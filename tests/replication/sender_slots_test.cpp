@@ -53,9 +53,11 @@ TEST(Sender, Rule08ADespawnRecordSaysWhetherTheEntityWasDestroyed) {
         is_destroyed ? pair.world.destroy(entity) : static_cast<void>(pair.world.remove<Replicated>(entity));
         const SentPacket packet = pair.tick_and_encode();
         BitReader in(packet.bytes);
-        const StateHeader header = read_state_header(in);
+        StateHeader header = read_state_header(in);
         ASSERT_TRUE(header.anchor);
-        const RecordHeader record = RecordHeaderCoder(packet.tick, Tick{0}).read(in);
+        header.tick = packet.tick;
+        const std::uint32_t slot = 0;
+        const RecordHeader record = RecordHeaderCoder(header, {&slot, header.is_listed ? 1u : 0u}).read(in);
         EXPECT_EQ(record.kind, RecordKind::despawn);
         EXPECT_EQ(record.reason, is_destroyed ? Despawn::destroyed : Despawn::left);
     }

@@ -96,6 +96,7 @@ TEST(StateHeader, IsReadBackAndTakesTheStatedNumberOfBits) {
         if (header.anchor) {
             EXPECT_EQ(read.anchor->distance, header.anchor->distance);
             EXPECT_EQ(read.anchor->age, header.anchor->age);
+            EXPECT_EQ(read.anchor->older, header.anchor->older);
         } else {
             EXPECT_EQ(read.tick, header.tick);
         }
@@ -161,6 +162,8 @@ TEST(StateHeader, TheAnchorDistanceOfExtensionsIsRefused) {
         out.write_bool(true);
         out.write_golomb(code, 2);  // the distance minus 1
         out.write_golomb(0, 0);     // the age is equal to the distance
+        out.write_golomb(0, 0);     // older
+        out.write_bool(false);      // not listed
         out.write_bool(false);
         out.write_golomb(0, 3);
         const auto bytes = bytes_of(out);
@@ -191,10 +194,11 @@ TEST(StateHeader, AnAnchorAsOldAsItIsFarTakesOneBitForItsAge) {
     for (const std::uint32_t distance : {1u, 4u, kMaxPacketDistance}) {
         StateHeader header;
         header.anchor = {distance, distance};
-        // anchored, distance, age, complete, count
-        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 1 + 1 + 4);
+        header.anchor->older = 2;
+        // anchored, distance, age, older, listed, complete, count
+        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 1 + 2 + 1 + 4);
         header.anchor->age = distance - 1;
-        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 3 + 1 + 4);
+        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 3 + 2 + 1 + 4);
     }
 }
 
@@ -336,12 +340,12 @@ TEST(RecordHeader, ABaselineLikeTheLastOneWithoutTheAnchorTakesOneBit) {
     header.anchor = {3, 3};
     const Tick anchor = 97;
     const std::vector<std::pair<Tick, std::size_t>> baselines = {
-        {90, 2 + 2 + golomb_bits(9, 5)},      // the first one: the age minus 1
-        {anchor, 2 + 1},                      // does not count
-        {90, 2 + 2 + 1},                      // like the last one
-        {91, 2 + 2 + 1 + golomb_bits(8, 5)},  // another one
+        {90, 2 + 2 + golomb_bits(9, 5) + 2},      // the first one: the age minus 1, and older
+        {anchor, 2 + 1},                          // does not count
+        {90, 2 + 2 + 1},                          // like the last one
+        {91, 2 + 2 + 1 + golomb_bits(8, 5) + 2},  // another one
         {91, 2 + 2 + 1},
-        {90, 2 + 2 + 1 + golomb_bits(9, 5)}};
+        {90, 2 + 2 + 1 + golomb_bits(9, 5) + 2}};
     BitWriter out;
     RecordHeaderCoder writer(header);
     for (std::uint32_t slot = 0; slot < baselines.size(); ++slot)

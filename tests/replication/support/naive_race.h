@@ -46,7 +46,7 @@ inline void compare_with_naive(const Image& ours, const naive::State& theirs) {
 struct Coverage {
     int accepted = 0, refused = 0, at_anchor = 0, other = 0, same = 0, full = 0, later_full = 0, ahead = 0;
     int despawns[3] = {}, no_anchor = 0, markers = 0, others = 0, empty = 0, reordered = 0, complete = 0;
-    int flipped_accepted = 0, flipped_refused = 0, large = 0;
+    int flipped_accepted = 0, flipped_refused = 0, large = 0, listed = 0, uniform = 0, older = 0;
     std::map<std::string, int> reasons;
 };
 
@@ -96,6 +96,10 @@ public:
             [&](std::uint32_t slot, std::uint32_t net_id, Tick tick, const Image& image) {
                 if (testing::Test::HasFatalFailure()) return;
                 const auto found = left.find(slot);
+                if (const auto& former = decoder.replicas().at(slot).former; former.count(tick) != 0) {
+                    ASSERT_NO_FATAL_FAILURE(compare_with_naive(image, former.at(tick)));
+                    return;
+                }
                 ASSERT_TRUE(found != left.end() && found->second.count(tick) != 0)
                     << "slot " << slot << " tick " << tick;
                 ASSERT_EQ(net_id, decoder.replicas().at(slot).net_id);
@@ -119,12 +123,16 @@ private:
     void compare_payload(std::uint64_t number, std::span<const std::byte> bytes) {
         const naive::Payload& theirs = decoder.payload();
         BitReader in(bytes);
-        const StateHeader header = read_state_header(in);
+        StateHeader header = read_state_header(in);
         ASSERT_EQ(header.anchor.has_value(), theirs.anchor.has_value());
         std::optional<Tick> anchor_tick;
         if (header.anchor) {
             ASSERT_EQ(number - header.anchor->distance, *theirs.anchor);
             anchor_tick = theirs.tick - header.anchor->age;
+            ASSERT_EQ(header.anchor->older, theirs.older);
+            ASSERT_EQ(header.is_listed, theirs.is_listed);
+            ASSERT_EQ(header.is_uniform, theirs.is_uniform);
+            header.tick = theirs.tick;
         } else {
             ASSERT_EQ(header.tick, theirs.tick);
         }
@@ -139,13 +147,18 @@ private:
         receiver_.for_each_version([&](std::uint32_t slot, std::uint32_t, Tick tick, const Image& image) {
             baselines[{slot, tick}] = image;
         });
-        RecordHeaderCoder headers(theirs.tick, anchor_tick);
+        const std::vector<std::uint32_t> listed =
+            header.is_listed ? decoder.listed() : std::vector<std::uint32_t>();
+        RecordHeaderCoder headers(header, listed);
+        seen_.listed += header.is_listed;
+        seen_.uniform += header.is_uniform;
         int full_records = 0;
         for (const naive::Record& record : theirs.records) {
             const RecordHeader ours = headers.read(in);
             ASSERT_EQ(ours.slot, record.slot);
             ASSERT_EQ(int(ours.kind), int(record.kind));
             ASSERT_EQ(ours.baseline, record.baseline);
+            ASSERT_EQ(ours.older, record.older);
             ASSERT_EQ(ours.net_id, record.net_id);
             ASSERT_EQ(ours.pending, record.pending);
             ASSERT_EQ(unsigned(ours.reason), record.reason);
@@ -157,12 +170,16 @@ private:
                 continue;
             }
             Image base;
+            Trend trend;
             if (record.kind == naive::Kind::delta) {
                 (record.is_at_anchor ? seen_.at_anchor : record.is_same ? seen_.same : seen_.other) += 1;
-                base = baselines[{record.slot, record.baseline}];
+                base = baselines[{record.slot, record.base_tick}];
                 ASSERT_NE(base.shape, nullptr);
+                trend.factor = record.factor;
+                if (record.older_tick) trend.older = baselines[{record.slot, *record.older_tick}];
+                seen_.older += record.older_tick.has_value();
             }
-            const Shape* const shape = read_image(shapes_, base, in, words_);
+            const Shape* const shape = read_image(shapes_, base, in, words_, trend);
             ASSERT_NE(shape, nullptr);
             ASSERT_NO_FATAL_FAILURE(compare_with_naive({shape, words_}, record.state));
         }

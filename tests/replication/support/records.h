@@ -56,7 +56,7 @@ inline std::vector<std::byte> full_record(const Pair& pair, ecs::Entity entity, 
 inline std::vector<std::byte> baseless(const Schema& schema, std::uint32_t slot) {
     ShapeTable shapes(schema);
     const Image empty{shapes.shape({}), {}};
-    return payload_of(schema, 900, {{{slot, RecordKind::delta, 7, 0}, empty, empty}});
+    return payload_of(schema, 900, {{{slot, RecordKind::delta, 0u - 7, 0}, empty, empty}});
 }
 
 }  // namespace shoal::replication::all
