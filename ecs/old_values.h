@@ -11,11 +11,11 @@
 
 namespace shoal::ecs::all {
 
-/// Keeps a copy of each value of T, and calls fn(Entity, const T* old, const T* now) for each value that is
-/// added
-/// (`old` is null), written, or removed (`now` is null), when the hooks of T are called. `old` is what the
-/// last call for this entity passed as `now`. Calls it for the values that exist at the beginning, too. Must
-/// not outlive its world, and cannot be moved.
+/// Keeps a copy of each value of T, and calls fn(Entity, const T* old, const T* now) when the hooks of T are
+/// called: for each value that is added (`old` is null), written, or removed (`now` is null).
+/// `old` is what the last call for this entity passed as `now`. Calls it for the values that exist at the
+/// beginning, too.
+/// Must not outlive its world, and cannot be moved.
 template <class T>
 class OldValues {
 public:

@@ -64,8 +64,8 @@ public:
         copy,     // authentic, but it arrived before; sets only number, kind, and the challenge of an echo
         fresh,    // authentic and not seen before: call apply()
     };
-    /// Authenticates and decodes a datagram. Changes only counters and the present key. A malformed authentic
-    /// packet is dropped and closes the connection.
+    /// Authenticates and decodes a datagram. Changes counters, key and the run of early packets. A malformed
+    /// authentic packet is dropped and closes the connection.
     Arrival open(std::span<const std::byte> datagram, Packet& packet, Time now);
     /// Returns whether the packet has a higher number than all before it. Call it between open() and apply().
     bool is_newest(const Packet& packet) const { return packet.number > received_.newest_arrived(); }

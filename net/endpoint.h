@@ -268,7 +268,7 @@ public:
     /// as lost, and calls on_disconnected. Later flush() calls repeat the disconnect packets. Queued messages
     /// are discarded. No effect if the peer is not connected. With `deliver_for` update() ends the
     /// connection: as soon as each queued message was sent and each reliable one acknowledged, or after this
-    /// time. Until then only send_message() fails: not_connected. A later call replaces this one.
+    /// time. Until then only send_message() fails: not_connected. A later call can only shorten it.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
                             Duration deliver_for = Duration(0));
     /// Valid also in on_disconnected, if the peer was connected. All zero for an unknown peer.

@@ -62,10 +62,10 @@ struct ConnectionStats {
     std::chrono::microseconds queue_delay{0};  // estimated delay in the queue of the path (RATE.md)
     RateLimit rate_limit = RateLimit::application;
 
-    std::chrono::microseconds silence{0};  // at the last update(): time since the last authentic packet
+    std::chrono::microseconds silence{0};  // at the last update(): since the last accepted packet
 
     std::uint64_t packets_sent = 0, bytes_sent = 0;
-    std::uint64_t packets_received = 0, bytes_received = 0;  // authentic packets, neither duplicate nor stale
+    std::uint64_t packets_received = 0, bytes_received = 0;  // packets that AckWindow accepted
     std::uint64_t packets_delivered = 0, bytes_delivered = 0;
     std::uint64_t packets_lost = 0, bytes_lost = 0;
     std::uint64_t bytes_in_flight = 0;  // bytes of packets that want an ack and are not acknowledged or lost

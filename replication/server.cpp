@@ -663,6 +663,7 @@ void Server::handle_deferred() {
     players_.for_each([&](Player& player) {
         const PlayerId id = player.id;
         handle_waiting(id);
+        if (player.id == id && owned_.is_flood(id)) disconnect(id, "too many values were refused", now_);
         if (player.id != id || !player.intake.is_flood(limits_, now_)) return;
         typed_.stats().floods += 1;
         disconnect(id, "too many messages", now_);

@@ -273,8 +273,8 @@ public:
     /// stays alive. No effect if the player does not play.
     void set_player(PlayerId player, ecs::Entity entity);
     /// In the next tick() sends a record of each of these entities to the player, even if nothing changed. It
-    /// is sent again if it is lost. Entities that do not replicate are ignored. No effect if the player is
-    /// not connected.
+    /// is sent again if it is lost. Entities that do not replicate are ignored. No effect if there is no such
+    /// player.
     void send_now(PlayerId player, std::span<const ecs::Entity> entities);
 
     /// Returns the net id of a living entity with the tag Replicated, also before the first tick() that sends
@@ -284,8 +284,8 @@ public:
     /// Makes the peer the owner of a living entity with the tag Replicated. From the next tick() on the owner
     /// sees the components with to_owner(), see view_class.h. If the schema has the tag Mine, the entity gets
     /// it. Ownership ends when the entity stops replicating, or the peer leaves. If `peer` is {}, the entity
-    /// has no owner. Returns false, without effect, if the entity is dead or does not have the tag, or if the
-    /// peer is not connected.
+    /// has no owner. Returns false, without effect, if the entity is dead or does not have the tag, or if
+    /// there is no such player.
     bool give(net::PeerId peer, ecs::Entity entity);
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;
@@ -302,7 +302,7 @@ public:
     /// interpolate show it jump. No effect if no component of the schema has a Display.
     void teleport(ecs::Entity entity);
     /// Sets the groups in which a peer is, from the next tick() on: to_group(), or several with |; {} for
-    /// none. No effect if the peer is not connected.
+    /// none. No effect if there is no such player.
     void set_groups(net::PeerId peer, ViewClasses groups);
 
     // Who sees an entity: scope/scope.h has the rule. What these functions set has an effect from the next
@@ -324,7 +324,7 @@ public:
     /// Sets a function that says whether a player may see an entity, by a component of it. tick() calls it
     /// for the players that may see the entity otherwise: when the component was written, when another part
     /// of the rule changes, and after recheck(). If the answer depends on something else that changes, call
-    /// recheck(). The function may not change the world.
+    /// recheck(). The function may not change the world or call filter().
     template <class T, class Fn>
     void filter(Fn fn) {
         static_assert(

@@ -129,6 +129,7 @@ bool ServerActions::take_tokens(Player& player, std::size_t number) const {
 }
 
 void ServerActions::run_stream(Player& player, ActionStream stream) {
+    if (player.inbox.waiting(stream).empty()) player.held_since[static_cast<std::size_t>(stream)].reset();
     while (!player.has_left && !player.inbox.waiting(stream).empty()) {
         const ActionRecord& front = player.inbox.waiting(stream).front();
         const auto ahead = static_cast<std::int32_t>(front.tick - tick_);

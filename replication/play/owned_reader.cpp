@@ -136,12 +136,16 @@ void OwnedReader::run(PlayerId id, Tick next_tick, net::Time now) {
         player->earned_until = now;
         player->refusals_left =
             std::min(kMaxRefusals, player->refusals_left + std::max(0.0, passed_s) * kRefusalsPerSecond);
+        if (player->waiting.empty()) player->held_since.reset();
         if (player->waiting.empty() || must_wait(id, *player, next_tick, now)) return;
-        player->held_since.reset();
         const OwnedValue value = std::move(player->waiting.front());
         player->waiting.pop_front();
         player->waiting_words -= value.words.size();
-        if (!is_flood(id)) judge(id, *player, value);
+        if (is_flood(id)) {
+            player->stats.ignored += 1;
+        } else {
+            judge(id, *player, value);
+        }
     }
 }
 
@@ -151,7 +155,10 @@ bool OwnedReader::must_wait(PlayerId id, Player& player, Tick next_tick, net::Ti
     const Before& before = player.waiting.front().before;
     const auto ahead = static_cast<std::int32_t>(before.tick - next_tick);
     if (ahead > 0 && ahead <= most_ahead_) return true;
-    if (!has_handled_ || has_handled_(id, before)) return false;
+    if (!has_handled_ || has_handled_(id, before)) {
+        player.held_since.reset();
+        return false;
+    }
     if (!player.held_since) player.held_since = now;
     return now - *player.held_since < kLongestWait;
 }
@@ -176,8 +183,9 @@ void OwnedReader::judge(PlayerId id, Player& player, const OwnedValue& sent) {
         if (!why.empty()) return refuse(id, *still, sent, why);
         if (!world_.has(entity, component_id)) return;  // the check removed the component
     }
-    if (world_.patch(entity, component_id, [&](void* at) { codec_.restore(component, sent.words, at); }))
-        player.stats.taken += 1;
+    const bool is_taken =
+        world_.patch(entity, component_id, [&](void* at) { codec_.restore(component, sent.words, at); });
+    if (Player* const still = find(id); still && is_taken) still->stats.taken += 1;  // a hook may end it
 }
 
 void OwnedReader::refuse(PlayerId id, Player& player, const OwnedValue& sent, std::string_view why) {

@@ -29,8 +29,8 @@ public:
     struct Stats {
         std::uint64_t taken = 0;    // values written to the world, which had others
         std::uint64_t refused = 0;  // values refused by a check
-        // Values that came when the player did not own the entity, or the entity lacked the component, and
-        // values that waited when the player got another client.
+        // Values that came when the player did not own the entity, or the entity lacked the component, or
+        // too many had been refused; and values that waited when the player got another client.
         std::uint64_t ignored = 0;
         std::uint64_t outdated = 0;  // values that arrived again, or after a newer value
     };
@@ -82,9 +82,10 @@ private:
     struct Player {
         Sender::Peer peer = 0;
         std::deque<OwnedValue> waiting;
-        std::size_t waiting_words = 0;        // of their values
-        std::uint32_t arrived = 0;            // version of the newest value that arrived
-        std::optional<net::Time> held_since;  // the first of `waiting` is due, but waits for something else
+        std::size_t waiting_words = 0;  // of their values
+        std::uint32_t arrived = 0;      // version of the newest value that arrived
+        // Since then the first of `waiting` has waited for what came before, and others before it.
+        std::optional<net::Time> held_since;
         double refusals_left = 0;
         net::Time earned_until{0};  // time up to which refusals_left has grown
         Stats stats;

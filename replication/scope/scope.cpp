@@ -7,8 +7,9 @@
 namespace shoal::replication::all {
 namespace {
 
-double sane(double number) {
-    return std::isfinite(number) ? number : 0;
+GridPlace sane(const GridPlace& place, bool has_height) {
+    const auto finite = [](double number) { return std::isfinite(number) ? number : 0; };
+    return {finite(place.x), finite(place.y), has_height ? finite(place.z) : 0};
 }
 
 }  // namespace
@@ -90,7 +91,9 @@ void Scope::view_from(std::uint32_t peer, ecs::Entity entity) {
 
 void Scope::view_from(std::uint32_t peer, std::span<const GridPlace> places) {
     view_from(peer, ecs::Entity{});
-    if (grid_) viewpoints_[peer].places.assign(places.begin(), places.end());
+    if (!grid_) return;
+    for (const GridPlace& place : places)
+        viewpoints_[peer].places.push_back(sane(place, rule_->options.has_height));
 }
 
 void Scope::set_filter(ecs::ComponentId component, std::string_view name, Filter filter) {
@@ -105,7 +108,10 @@ void Scope::set_filter(ecs::ComponentId component, std::string_view name, Filter
 
 void Scope::update(std::uint32_t peers) {
     peers_ = peers;
-    if (!changes_.changes().empty()) is_used_ = true;
+    for (const ecs::ChangeCollector::Change& change : changes_.changes())
+        change.for_each([&](std::uint32_t watch) {
+            is_used_ = is_used_ || (parts_[watch] & ~(kEverywhere | kTag)) != 0;
+        });
     if (is_used_) {
         for (const std::uint32_t entry : shadow_.closed()) close(entry);
         for (const std::uint32_t entry : shadow_.opened()) open(entry);
@@ -235,8 +241,7 @@ std::optional<GridPlace> Scope::place_of(ecs::Entity entity) const {
     if (!grid_) return std::nullopt;
     const void* const value = world_.try_get(entity, place_);
     if (!value) return std::nullopt;
-    const GridPlace place = rule_->place(value);
-    return GridPlace{sane(place.x), sane(place.y), rule_->options.has_height ? sane(place.z) : 0};
+    return sane(rule_->place(value), rule_->options.has_height);
 }
 
 std::optional<bool> Scope::shown(std::uint32_t peer, ecs::Entity entity) const {

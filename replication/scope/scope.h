@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../../ecs/change_collector.h"
@@ -74,10 +75,12 @@ public:
     /// Takes the changes of the world since the last call. Call it after Shadow::update(). All peers are
     /// below `peers`.
     void update(std::uint32_t peers);
-    /// The pairs for which sees() may have another result since the last clear_touched(). Some are there more
-    /// than once, and the entry of some has been closed.
-    std::span<const PeerEntry> touched() const { return touched_; }
-    void clear_touched() { touched_.clear(); }
+    /// Replaces `pairs` by the pairs for which sees() may have another result since the last call. Some are
+    /// there more than once, and the entry of some has been closed.
+    void take_touched(std::vector<PeerEntry>& pairs) {
+        pairs.clear();
+        std::swap(pairs, touched_);
+    }
     /// Updates the viewpoints of one peer.
     void look(std::uint32_t peer);
 

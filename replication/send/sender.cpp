@@ -406,7 +406,7 @@ bool Sender::hides(Peer peer, NetId net_id) const {
     if (!scope_.is_used()) return false;
     const ecs::Entity entity = shadow_.entity_of(net_id);
     if (entity && shadow_.replicates(entity)) return !sees(peer, entity);
-    return !entity && named(peer, net_id) != RefersTo::seen;
+    return !entity && named(peer, net_id) == RefersTo::hidden;
 }
 
 bool Sender::hide(Peer peer, const ComponentLayout& layout, std::span<std::uint32_t> words) const {
@@ -478,8 +478,8 @@ void Sender::open_opened() {
                 for (const std::uint32_t entry : shadow_.opened()) open_entry(peer, entry);
         return;
     }
-    for (const PeerEntry pair : scope_.touched()) review(pair.peer, pair.entry);
-    scope_.clear_touched();
+    scope_.take_touched(touched_);  // a filter of the game may touch more
+    for (const PeerEntry pair : touched_) review(pair.peer, pair.entry);
 }
 
 /// Opens or closes the entity's slot, if the peer begins or ceases to see the entity. What the entity follows
@@ -492,9 +492,9 @@ void Sender::review(Peer index, std::uint32_t entry, int steps) {
         return sees == (audience_.has(entry, index) || waits(state(index), entry));
     };
     const bool sees = scope_.sees(index, entity);
-    if (is_as_before(sees)) return;
+    if (!peers_[index] || is_as_before(sees)) return;  // a filter may end the player
     if (sees && steps > 0) review(index, scope_.followed_by(entity), steps - 1);
-    if (is_as_before(sees)) return;  // it follows itself, in a circle
+    if (!peers_[index] || is_as_before(sees)) return;  // it follows itself, in a circle
     sees ? open_entry(index, entry) : leave_entry(index, entry);
     scope_.for_each_follower(entity, [&](std::uint32_t follower) { review(index, follower); });
 }

@@ -280,9 +280,10 @@ private:
     ShapeTable seen_shapes_;  // scratch of is_hidden_change()
     HiddenReferences hidden_;
     std::array<std::vector<std::uint32_t>, 2> seen_words_;
-    bool hides_references_ = false;  // null instead of references to what a peer does not see
-    std::uint64_t ended_ = 0;        // Shadow::ended_count() as of the last update()
-    std::vector<Owner> owners_;      // by entry; shorter if the last entries never had an owner
+    std::vector<PeerEntry> touched_;  // by the scope
+    bool hides_references_ = false;   // null instead of references to what a peer does not see
+    std::uint64_t ended_ = 0;         // Shadow::ended_count() as of the last update()
+    std::vector<Owner> owners_;       // by entry; shorter if the last entries never had an owner
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
     struct ToSend {
         Peer peer;

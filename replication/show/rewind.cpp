@@ -48,7 +48,7 @@ const Rewind::Player* Rewind::find(PlayerId player) const {
 }
 
 Past Rewind::seen_by(PlayerId player) const {
-    return {*this, find(player)};
+    return {*this, player};
 }
 
 RewindStats Rewind::stats(PlayerId player) const {

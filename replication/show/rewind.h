@@ -87,7 +87,7 @@ private:
 /// What one player saw, at the time that its client showed. Valid until the next tick.
 class Past {
 public:
-    Past(const Rewind& rewind, const Rewind::Player* player) : rewind_(rewind), player_(player) {}
+    Past(const Rewind& rewind, PlayerId player) : rewind_(rewind), player_(player) {}
 
     /// Returns the component as the player's client showed it, mixed if it has a Display. Returns nothing if
     /// the client did not have the entity or the component at that time, or if the component does not
@@ -103,7 +103,7 @@ public:
 
 private:
     const Rewind& rewind_;
-    const Rewind::Player* player_;
+    PlayerId player_;
 };
 
 }  // namespace shoal::replication::all

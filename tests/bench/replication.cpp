@@ -97,17 +97,18 @@ struct ScopeAlone {
     void update(std::uint32_t peers) {
         audience.resize(shadow_.index_count());
         scope.update(peers);
-        for (const PeerEntry pair : scope.touched()) {
+        scope.take_touched(touched);
+        for (const PeerEntry pair : touched) {
             const bool sees = scope.sees(pair.peer, shadow_[pair.entry].entity);
             if (sees == audience.has(pair.entry, pair.peer)) continue;
             sees ? audience.add(pair.entry, {pair.peer, 0}) : audience.remove(pair.entry, pair.peer);
             crossings += 1;
         }
-        scope.clear_touched();
     }
 
     const Shadow& shadow_;
     Audience audience;
+    std::vector<PeerEntry> touched;
     Scope scope;
     std::uint64_t crossings = 0;
 };

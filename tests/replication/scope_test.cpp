@@ -327,6 +327,43 @@ TEST(Scope, AFilterRunsWhenItsComponentChangesOrTheGameAsks) {
     EXPECT_TRUE(town.has(peer, thief));
 }
 
+TEST(Scope, Rule41AFilterMayCallTheScope) {
+    Town town;
+    town.is_checked = false;
+    Scope& scope = town.sender.scope();
+    for (int i = 0; i < 3; ++i) town.add_peer_at(0, 0);
+    const ecs::Entity bystander = town.spawn_at(2, 2);
+    int calls = 0;
+    scope.set_filter(town.world.component<Stealth>(), "Stealth",
+                     [&](std::uint32_t peer, ecs::Entity, const void*) {
+                         for (std::uint32_t room = 0; room < 50; ++room) scope.enter(peer, Room{room});
+                         scope.set_shown(peer, bystander, false);
+                         return ++calls > 0;
+                     });
+    std::vector<ecs::Entity> thieves;
+    for (int i = 0; i < 100; ++i) {
+        thieves.push_back(town.world.spawn(Replicated{}, Spot{1, 1}, Stealth{i}));
+        if (i % 2 == 0) town.world.set(thieves.back(), Room{static_cast<std::uint32_t>(i % 50)});
+    }
+    for (int i = 0; i < 4; ++i) town.step();
+    for (const auto& peer : town.peers) {
+        for (const ecs::Entity thief : thieves) EXPECT_TRUE(town.has(*peer, thief));
+        EXPECT_FALSE(town.has(*peer, bystander));
+    }
+    // The peer whose view a filter reviews may be removed by it.
+    scope.set_filter(town.world.component<Stealth>(), "Stealth",
+                     [&](std::uint32_t peer, ecs::Entity, const void*) {
+                         if (peer == 1 && town.peers.size() == 3) {
+                             town.sender.remove_peer(peer);
+                             town.peers.erase(town.peers.begin() + 1);
+                         }
+                         return false;
+                     });
+    for (int i = 0; i < 4; ++i) town.step();
+    ASSERT_EQ(town.peers.size(), 2u);
+    for (const auto& peer : town.peers) EXPECT_FALSE(town.has(*peer, thieves[0]));
+}
+
 TEST(Scope, Rule45WhoFollowsIsSeenWithWhatItFollows) {
     Town town;
     Town::Peer& peer = town.add_peer_at(0, 0);
