@@ -83,11 +83,12 @@ play() {
         [ -s server.pub ] && break
         sleep 0.1
     done
-    for player in ann guest; do
-        timeout 100 ./game "127.0.0.1:$((port + step))" < $player.keys > $player.txt 2>&1 &
-    done
-    exec 3> ann.keys 4> guest.keys
+    timeout 100 ./game "127.0.0.1:$((port + step))" < ann.keys > ann.txt 2>&1 &
+    exec 3> ann.keys
     see ann guest
+    sleep 2  # else the fish of the two players would hide each other
+    timeout 100 ./game "127.0.0.1:$((port + step))" < guest.keys > guest.txt 2>&1 3>&- &
+    exec 4> guest.keys
     see guest guest
     printf '\n/name \n' >&3
     see ann 'a name needs a letter'
