@@ -154,7 +154,9 @@ void Sender::start_peer(Peer peer) {
     state(peer).last_change = tick_;  // also if it sees nothing
     scope_.look(peer);
     for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
-        if (shadow_[entry].entity && sees(peer, shadow_[entry].entity)) open_entry(peer, entry);
+        if (const ecs::Entity entity = shadow_[entry].entity)
+            entering_.emplace_back(scope_.distance(peer, entity), peer, entry);
+    open_nearest_first();
     state(peer).view.await_all();
 }
 
@@ -478,8 +480,24 @@ void Sender::open_opened() {
                 for (const std::uint32_t entry : shadow_.opened()) open_entry(peer, entry);
         return;
     }
-    for (const PeerEntry pair : scope_.touched()) review(pair.peer, pair.entry);
+    for (const auto [peer, entry] : scope_.touched()) {
+        if (entry >= shadow_.index_count() || !shadow_[entry].entity) continue;
+        if (audience_.has(entry, peer)) {
+            review(peer, entry);
+        } else {
+            entering_.emplace_back(scope_.distance(peer, shadow_[entry].entity), peer, entry);
+        }
+    }
     scope_.clear_touched();
+    open_nearest_first();
+}
+
+/// Applies the rule of the scope to `entering_`, the nearest first: they are sent first, and get slots if
+/// there are too few.
+void Sender::open_nearest_first() {
+    std::ranges::sort(entering_);
+    for (const auto& [distance, peer, entry] : entering_) review(peer, entry);
+    entering_.clear();
 }
 
 /// Opens or closes the entity's slot, if the peer begins or ceases to see the entity. What the entity follows
@@ -491,7 +509,7 @@ void Sender::review(Peer index, std::uint32_t entry, int steps) {
     const auto is_as_before = [&](bool sees) {
         return sees == (audience_.has(entry, index) || waits(state(index), entry));
     };
-    const bool sees = scope_.sees(index, entity);
+    const bool sees = this->sees(index, entity);
     if (is_as_before(sees)) return;
     if (sees && steps > 0) review(index, scope_.followed_by(entity), steps - 1);
     if (is_as_before(sees)) return;  // it follows itself, in a circle

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "../history/shadow.h"
@@ -70,9 +71,9 @@ public:
     /// Adds a peer that has no entities yet.
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
-    /// Begins to send all entities that the peer sees (scope()) to a peer that was added with
-    /// PeerOptions::is_held. PeerStats::unjoined becomes the number of these entities, and falls as the peer
-    /// acknowledges them. Entities that were destroyed or that got no slot do not count.
+    /// Begins to send all entities that the peer sees (scope()), the nearest first, to a peer that was added
+    /// with PeerOptions::is_held. PeerStats::unjoined becomes the number of these entities, and falls as the
+    /// peer acknowledges them. Entities that were destroyed or that got no slot do not count.
     void start_peer(Peer peer);
     /// The peer has a new connection: packet numbers begin anew. Requires that the fates of all packets of
     /// the former connection were reported. What the peer acknowledged is kept. All other packets count as
@@ -251,6 +252,7 @@ private:
     void open_entry(Peer peer, std::uint32_t entry);
     void leave_entry(Peer peer, std::uint32_t entry);
     void open_opened();
+    void open_nearest_first();
     void review(Peer peer, std::uint32_t entry, int steps = Scope::kMaxSteps);
     static bool waits(const PeerState& peer, std::uint32_t entry) {
         return entry / 64 < peer.waiting.size() && (peer.waiting[entry / 64] >> entry % 64 & 1) != 0;
@@ -277,7 +279,8 @@ private:
     Shadow shadow_;
     Audience audience_;
     Scope scope_;
-    ShapeTable seen_shapes_;  // scratch of is_hidden_change()
+    std::vector<std::tuple<double, Peer, std::uint32_t>> entering_;  // scratch: distance, and the entry
+    ShapeTable seen_shapes_;                                         // scratch of is_hidden_change()
     HiddenReferences hidden_;
     std::array<std::vector<std::uint32_t>, 2> seen_words_;
     bool hides_references_ = false;  // null instead of references to what a peer does not see

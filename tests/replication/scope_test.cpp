@@ -390,6 +390,37 @@ TEST(Scope, JoiningCountsWhatIsInViewOnly) {
     EXPECT_TRUE(town.sender.is_consistent());
 }
 
+TEST(Scope, WhatIsNearestComesFirstAndGetsTheSlots) {
+    Town town;
+    const ecs::Entity sword = town.world.spawn(Replicated{}), sign = town.world.spawn(Replicated{});
+    std::vector<ecs::Entity> entities;
+    for (const float x : {12.0f, 3.0f, 9.0f, 14.0f}) entities.push_back(town.spawn_at(x, 0));
+    town.world.add(sword, ecs::to<HeldBy>(entities[2]));
+    town.step();
+    const auto order = [&](Sender::Peer peer) {
+        const auto& view = town.sender.view(peer);
+        std::vector<ecs::Entity> out;
+        for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot)
+            if (view[slot].has_entity()) out.push_back(town.sender.shadow()[view[slot].entry].entity);
+        return out;
+    };
+    const std::vector<ecs::Entity> nearest{sign, entities[1], entities[2], sword, entities[0], entities[3]};
+    const GridPlace place{0, 0}, away{500, 0};
+    const auto add = [&](std::uint32_t max_slots, const GridPlace& from) {
+        const Sender::Peer peer = town.sender.add_peer({.max_slots = max_slots, .is_held = true});
+        town.sender.scope().view_from(peer, std::span(&from, 1));
+        town.sender.start_peer(peer);
+        return peer;
+    };
+    EXPECT_EQ(order(add(100, place)), nearest) << "joins";
+    EXPECT_EQ(order(add(3, place)), std::vector(nearest.begin(), nearest.begin() + 3)) << "has few slots";
+    const Sender::Peer jumps = add(100, away);
+    town.sender.scope().view_from(jumps, std::span(&place, 1));
+    town.sender.update(++town.tick);
+    EXPECT_EQ(order(jumps), nearest) << "jumps";
+    EXPECT_TRUE(town.sender.is_consistent());
+}
+
 TEST(Scope, WhatWaitsForASlotCanLeaveTheView) {
     Town town;
     const Sender::Peer peer = town.sender.add_peer({.max_slots = 2});
