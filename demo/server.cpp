@@ -140,7 +140,10 @@ public:
     explicit Hashes(const Options& options) : file_(options.hash_log), has_view_(options.view > 0) {}
 
     /// Returns false if a file cannot be written.
-    bool open() { return file_.empty() || has_view_ || log_.open(file_); }
+    bool open() {
+        if (file_.empty()) return true;
+        return has_view_ ? HashLog().open(file_ + ".1") : log_.open(file_);
+    }
     bool close() {
         bool is_good = !log_.is_open() || log_.close();
         for (auto& [player, log] : logs_) is_good = log.close() && is_good;
@@ -162,16 +165,16 @@ private:
             const replication::WorldHash::Sum sum = game.server.hash_of(player, game.hash);
             if (is_checked) game.server.send(player, WorldCheck::checksum(tick, sum));
             if (file_.empty()) return;
-            const auto [log, is_new] = logs_.try_emplace(player.index());
-            if (is_new && !log->second.open(file_ + "." + std::to_string(logs_.size()))) file_.clear();
-            if (log->second.is_open()) log->second.write(tick, sum);
+            const auto [log, is_new] = logs_.try_emplace(player);
+            if (is_new) log->second.open(file_ + "." + std::to_string(logs_.size()));
+            log->second.write(tick, sum);  // close() says whether it could be written
         });
     }
 
     std::string file_;  // empty: no log
     bool has_view_;
     HashLog log_;
-    std::map<std::uint32_t, HashLog> logs_;  // with --view: by index of the player
+    std::map<replication::PlayerId, HashLog> logs_;  // with --view
 };
 
 /// Prints for each player why it sees the creature of the player with this name.

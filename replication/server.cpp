@@ -193,48 +193,9 @@ net::PeerId Server::owner(ecs::Entity entity) const {
     return id;
 }
 
-void Server::set_groups(net::PeerId peer, ViewClasses groups) {
-    if (const Player* const player = players_.find(peer)) sender_.set_groups(player->peer, groups);
-}
-
-void Server::enter(PlayerId id, Room room) {
-    if (const Player* const player = players_.find(id)) sender_.scope().enter(player->peer, room);
-}
-
-void Server::leave(PlayerId id, Room room) {
-    if (const Player* const player = players_.find(id)) sender_.scope().leave(player->peer, room);
-}
-
-void Server::set_shown(PlayerId id, ecs::Entity entity, std::optional<bool> is_shown) {
-    if (const Player* const player = players_.find(id))
-        sender_.scope().set_shown(player->peer, entity, is_shown);
-}
-
-void Server::view_from(PlayerId id, ecs::Entity entity) {
-    if (const Player* const player = players_.find(id)) sender_.scope().view_from(player->peer, entity);
-}
-
-void Server::view_from(PlayerId id, std::span<const GridPlace> places) {
-    if (const Player* const player = players_.find(id)) sender_.scope().view_from(player->peer, places);
-}
-
-Why Server::why(PlayerId id, ecs::Entity entity) const {
+std::optional<Sender::Peer> Server::peer_of(PlayerId id) const {
     const Player* const player = players_.find(id);
-    return player ? sender_.why(player->peer, entity) : Why();
-}
-
-WorldHash::Sum Server::hash_of(PlayerId id, WorldHash& hash) const {
-    const Player* const player = players_.find(id);
-    return player ? hash.of_peer(sender_, player->peer) : WorldHash::Sum();
-}
-
-void Server::recheck(PlayerId id) {
-    if (const Player* const player = players_.find(id)) sender_.scope().recheck(player->peer);
-}
-
-bool Server::sees(PlayerId id, ecs::Entity entity) const {
-    const Player* const player = players_.find(id);
-    return player && world_.has(entity, sender_.shadow().tag()) && sender_.sees(player->peer, entity);
+    return player ? std::optional(player->peer) : std::nullopt;
 }
 
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
@@ -242,7 +203,7 @@ net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
     const SchemaStruct& type = typed_.types()[typed_.written().type];
     const TypedMessages::Message* written = &typed_.written();
     std::vector<std::byte>* bytes = &message_;
-    if (to && type.layout.has_references()) {
+    if (to && sender_.scope().is_used() && type.layout.has_references()) {
         hidden_message_ = *written;
         if (sender_.hide(to->peer, type.layout, hidden_message_.words)) {
             written = &hidden_message_;
@@ -333,11 +294,6 @@ void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) 
     const Running running(world_, run_);
     if (player->seat.phase() == Phase::away) return leave(peer, net::DisconnectReason::kicked, text);
     host_.disconnect(player->connection, net::DisconnectReason::kicked, text, now);
-}
-
-Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
-    const Player* const player = players_.find(peer);
-    return player ? sender_.stats(player->peer) : Sender::PeerStats{};
 }
 
 void Server::on_connected(net::PeerId peer) {

@@ -303,28 +303,40 @@ public:
     void teleport(ecs::Entity entity);
     /// Sets the groups in which a peer is, from the next tick() on: to_group(), or several with |; {} for
     /// none. No effect if there is no such player.
-    void set_groups(net::PeerId peer, ViewClasses groups);
+    void set_groups(net::PeerId peer, ViewClasses groups) {
+        if (const auto its = peer_of(peer)) sender_.set_groups(*its, groups);
+    }
 
     // Who sees an entity: scope/scope.h has the rule. What these functions set has an effect from the next
     // tick() on, and ends when the player leaves. Without effect for an unknown player.
 
     /// The player enters or leaves a room; a player can be in any number of rooms. Entities have the
     /// component Room or Rooms.
-    void enter(PlayerId player, Room room);
-    void leave(PlayerId player, Room room);
-    /// Shows an entity to the player, or hides it, whatever else holds. unset() undoes both.
+    void enter(PlayerId player, Room room) {
+        if (const auto peer = peer_of(player)) sender_.scope().enter(*peer, room);
+    }
+    void leave(PlayerId player, Room room) {
+        if (const auto peer = peer_of(player)) sender_.scope().leave(*peer, room);
+    }
+    /// Shows an entity to the player, or hides it, unless the player owns or predicts it. unset() undoes
+    /// both.
     void show(PlayerId player, ecs::Entity entity) { set_shown(player, entity, true); }
     void hide(PlayerId player, ecs::Entity entity) { set_shown(player, entity, false); }
     void unset(PlayerId player, ecs::Entity entity) { set_shown(player, entity, std::nullopt); }
     /// With Schema::grid(): the player sees what is near this entity, which need not replicate, or near these
     /// places. Without a call this is the player's entity. Where the player looks from stays if the entity is
     /// destroyed.
-    void view_from(PlayerId player, ecs::Entity entity);
-    void view_from(PlayerId player, std::span<const GridPlace> places);
+    void view_from(PlayerId player, ecs::Entity entity) {
+        if (const auto peer = peer_of(player)) sender_.scope().view_from(*peer, entity);
+    }
+    void view_from(PlayerId player, std::span<const GridPlace> places) {
+        if (const auto peer = peer_of(player)) sender_.scope().view_from(*peer, places);
+    }
     /// Sets a function that says whether a player may see an entity, by a component of it. tick() calls it
     /// for the players that may see the entity otherwise: when the component was written, when another part
-    /// of the rule changes, and after recheck(). If the answer depends on something else that changes, call
-    /// recheck(). The function may not change the world or call filter().
+    /// of the rule changes, and after recheck(). sees(), why(), hash_of() and messages that name the entity
+    /// call it, too. If the answer depends on something else that changes, call recheck(). The function may
+    /// not change the world or call filter().
     template <class T, class Fn>
     void filter(Fn fn) {
         static_assert(
@@ -340,20 +352,34 @@ public:
             });
     }
     void recheck(ecs::Entity entity) { sender_.scope().recheck(entity); }
-    void recheck(PlayerId player);
+    void recheck(PlayerId player) {
+        if (const auto peer = peer_of(player)) sender_.scope().recheck(*peer);
+    }
     /// Returns whether the player sees a replicated entity now. False for an unknown player. A client that
     /// sees an entity may not have received it yet.
-    bool sees(PlayerId player, ecs::Entity entity) const;
+    bool sees(PlayerId player, ecs::Entity entity) const {
+        const auto peer = peer_of(player);
+        return peer && sender_.shadow().replicates(entity) && sender_.sees(*peer, entity);
+    }
     /// Why a player has an entity, or does not have it; describe() gives a sentence.
-    Why why(PlayerId player, ecs::Entity entity) const;
+    Why why(PlayerId player, ecs::Entity entity) const {
+        const auto peer = peer_of(player);
+        return peer ? sender_.why(*peer, entity) : Why();
+    }
     /// The hash of what a player sees, for a comparison with WorldHash::of_client(). Call it after tick().
-    WorldHash::Sum hash_of(PlayerId player, WorldHash& hash) const;
+    WorldHash::Sum hash_of(PlayerId player, WorldHash& hash) const {
+        const auto peer = peer_of(player);
+        return peer ? hash.of_peer(sender_, *peer) : WorldHash::Sum();
+    }
 
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
     /// All zero for an unknown peer.
-    Sender::PeerStats peer_stats(net::PeerId peer) const;
+    Sender::PeerStats peer_stats(net::PeerId peer) const {
+        const auto its = peer_of(peer);
+        return its ? sender_.stats(*its) : Sender::PeerStats{};
+    }
 
     /// Calls fn(PlayerId) for each player that is connected.
     template <class Fn>
@@ -434,7 +460,10 @@ private:
     void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
     void warn(PlayerId player, Warning warning);
-    void set_shown(PlayerId player, ecs::Entity entity, std::optional<bool> is_shown);
+    std::optional<Sender::Peer> peer_of(PlayerId id) const;
+    void set_shown(PlayerId player, ecs::Entity entity, std::optional<bool> is_shown) {
+        if (const auto peer = peer_of(player)) sender_.scope().set_shown(*peer, entity, is_shown);
+    }
     void take_back(net::PeerId connection);
     void send_player(const Player& player);
     void go_away(PlayerId player, const net::Address& from);

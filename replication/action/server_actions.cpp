@@ -280,11 +280,12 @@ void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity enti
 
 /// Returns the event without the entities that a player does not see; nothing if the player sees them all.
 std::optional<ActionEvent> ServerActions::as_seen(const Player& player, const ActionEvent& event) const {
-    if (!sender_.scope().is_used()) return std::nullopt;
-    ActionEvent seen = event;
+    const ComponentLayout& layout = type(event.type).layout;
     const bool hides_player = event.player != 0 && sender_.hides(player.peer, event.player);
+    if (!hides_player && (!sender_.scope().is_used() || !layout.has_references())) return std::nullopt;
+    ActionEvent seen = event;
     if (hides_player) seen.player = 0;
-    const bool hides_words = sender_.hide(player.peer, type(event.type).layout, seen.words);
+    const bool hides_words = sender_.hide(player.peer, layout, seen.words);
     return hides_player || hides_words ? std::optional(std::move(seen)) : std::nullopt;
 }
 

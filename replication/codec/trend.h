@@ -16,9 +16,9 @@ struct Trend {
     static constexpr std::uint32_t kMaxFactor = 8u << kShift;
 
     Image older;  // a version before the baseline; without a shape: none
-    std::uint32_t factor =
-        0;  // the change since the baseline that is expected, as a multiple of the change
-            // from `older` to the baseline, in 1/256; at most kMaxFactor; 0: `older` is not used
+    // The change since the baseline that is expected, as a multiple of the change from `older` to the
+    // baseline, in 1/256; at most kMaxFactor. 0: `older` is not used.
+    std::uint32_t factor = 0;
 
     /// The factor for a baseline of `age` ticks and a version `gap` ticks older; 0 if there is none.
     static std::uint32_t factor_of(Tick age, Tick gap) {

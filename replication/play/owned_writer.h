@@ -109,9 +109,9 @@ private:
     Before before_;                           // argument of the running take()
     bool has_input_;                          // of the schema
     bool is_due_ = false;                     // there was no payload since update()
-    std::uint32_t payloads_left_ = 0;     // to come with waiting_; while there are inputs until it is empty
-    net::all::Fifo<Sent> sent_;           // packets in flight, the oldest first
-    std::vector<OwnedRefusal> refusals_;  // to be told
+    std::uint32_t payloads_left_ = 0;         // that will carry waiting_; with inputs, all until it is empty
+    net::all::Fifo<Sent> sent_;               // packets in flight, the oldest first
+    std::vector<OwnedRefusal> refusals_;      // to be told
     bool lacked_room_ = false;
     Receiver::Value captured_;
     BitWriter value_, values_;

@@ -10,21 +10,21 @@
 
 namespace shoal::replication::all {
 
-/// In the order in which they are checked; the first that applies is given.
+/// In the order in which they are checked: the first that applies is given.
 enum class Reason : std::uint8_t {
     unknown_player,       // there is no such player
     not_replicated,       // the entity is dead, or lacks the tag Replicated
-    not_loading,          // the client is not ready, or the game did not admit it
     hidden,               // Server::hide()
     not_in_room,          // the player is in none of the entity's rooms
     too_far,              // beyond the radius of Schema::grid(), from every viewpoint
     filtered,             // a Server::filter() said no
+    not_loading,          // the client is not ready, or the game did not admit it
     seen_next_tick,       // the rule of the scope says yes since the last tick()
     waits_for_slot,       // the client's entity slots are full
     waits_to_be_sent,     // there was no room in a packet yet
     not_acknowledged,     // sent, no answer yet
     waits_to_be_updated,  // the client has an older version; a newer one waits for room in a packet
-    has_it,               // the client has the newest version
+    has_it,               // the client has a version; a newer one may be on its way
 };
 
 struct Why {

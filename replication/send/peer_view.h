@@ -151,8 +151,7 @@ public:
     std::uint32_t pending_id(NetId net_id) const;
 
     /// Notes that packet `number` carries a record of the slot, with its state at `tick`. The slot is not
-    /// pending any more.
-    /// `oldest`: no later record will be based on an older version than that of this tick.
+    /// pending any more. `oldest`: no later record will be based on an older version than that of this tick.
     SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick, std::optional<Tick> oldest = {});
     /// Notes the fate of a record in packet `number`, sent at `tick`.
     void on_fate(SentRecord record, std::uint64_t number, Tick tick, bool delivered);
@@ -160,8 +159,8 @@ public:
     /// The versions that a delta is based on.
     struct Basis {
         Tick baseline = 0, older = 0;  // as the record names them, see RecordHeader
-        std::optional<Tick> older_tick =
-            {};                           // a tick at which the peer has the older version, if there is one
+        // A tick at which the peer has the older version, if there is one.
+        std::optional<Tick> older_tick = {};
         std::optional<Tick> oldest = {};  // for send()
     };
     /// Chooses the versions for the next delta of a slot, at `tick`: those of the anchor, if it is certain

@@ -71,8 +71,8 @@ public:
 
 private:
     static constexpr Tick kBits = 32;
-    static constexpr std::uint32_t kUnknown = 1u
-                                              << (kBits - 1);  // in sent_: perhaps something older was sent
+    /// In sent_: perhaps something older was sent.
+    static constexpr std::uint32_t kUnknown = 1u << (kBits - 1);
 
     static std::uint32_t low(Tick bits) { return bits < kBits ? (1u << bits) - 1 : ~0u; }
 

@@ -100,6 +100,7 @@ TEST(OwnedReader, TooManyRefusalsAreAFlood) {
     for (std::uint32_t version = 60; version < 1000; ++version) EXPECT_TRUE(refuse(version));
     EXPECT_TRUE(harbour.stage.owned.is_flood(harbour.first.id));
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 60u);
+    EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).ignored, 999u - 60);
 }
 
 TEST(OwnedReader, ACheckMayEndThePlayer) {
@@ -120,6 +121,47 @@ TEST(OwnedReader, ACheckMayEndThePlayer) {
         EXPECT_FALSE(read_forged(harbour, owned_section(0, own, Harbour::component<Banner>(), "x", 4)));
         EXPECT_EQ(checks, 1);
     }
+}
+
+TEST(OwnedReader, AHookOfTheValueMayEndThePlayer) {
+    Harbour harbour;
+    OwnedReader& owned = harbour.stage.owned;
+    const ecs::Hook hook = harbour.stage.world.on_change<Banner>(
+        [&](ecs::World&, ecs::Entity, const Banner&) { owned.remove_player(harbour.first.id); });
+    const NetId own = harbour.stage.sender.net_id(harbour.ship);
+    EXPECT_TRUE(read_forged(harbour, owned_section(2, own, Harbour::component<Banner>(), "x", 1)));
+    EXPECT_EQ(harbour.banner(), "x");
+    EXPECT_EQ(owned.stats(harbour.first.id).taken, 0u) << "there is no such player";
+}
+
+TEST(OwnedReader, ValuesWaitForWhatDoesNotComeForHalfASecondTogether) {
+    using namespace std::chrono_literals;
+    Harbour harbour;
+    OwnedReader& owned = harbour.stage.owned;
+    bool is_handled = false;
+    owned.set_has_handled([&](PlayerId, const Before&) { return is_handled; });
+    const NetId own = harbour.stage.sender.net_id(harbour.ship);
+    const auto send = [&](std::uint32_t first, net::Time now) {
+        EXPECT_TRUE(
+            read_forged(harbour, owned_section(2, own, Harbour::component<Banner>(), "x", first), now));
+    };
+    const auto newest_run = [&](net::Time now) {
+        owned.run(harbour.first.id, harbour.stage.next_tick, now);
+        std::uint32_t version = 0;
+        while (owned.has_run(harbour.first.id, version + 1) && version < 9) ++version;
+        return version;
+    };
+    send(1, 1s);
+    EXPECT_EQ(newest_run(1s + 499ms), 0u);
+    EXPECT_EQ(newest_run(1s + 500ms), 3u);
+    send(4, 9s);
+    EXPECT_EQ(newest_run(9s + 499ms), 3u) << "another wait";
+    is_handled = true;
+    EXPECT_EQ(newest_run(9s + 499ms), 6u);
+    is_handled = false;
+    send(7, 9s + 600ms);
+    EXPECT_EQ(newest_run(9s + 1'099ms), 6u);
+    EXPECT_EQ(newest_run(9s + 1'100ms), 9u);
 }
 
 TEST(OwnedReader, TwentyRefusalsPerSecondAreNoFlood) {

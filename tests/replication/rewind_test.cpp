@@ -120,6 +120,16 @@ TEST(Rewind, AChangeThatThePlayerDoesNotSeeHidesNothing) {
     }
 }
 
+TEST(Rewind, APlayerThatLeavesHasSeenNothing) {
+    Shooting shooting;
+    for (int i = 1; i <= 20; ++i) shooting.tick(true);
+    EXPECT_TRUE(shooting.sees(1, 15.5));
+    const Past past = shooting.rewind.seen_by(shooting.ids[1]);
+    EXPECT_TRUE(past.get<Whereabouts>(shooting.target));
+    shooting.rewind.remove_player(shooting.ids[1]);
+    EXPECT_FALSE(past.get<Whereabouts>(shooting.target));
+}
+
 TEST(Rewind, Trap44ATimeThatNobodyCanSeeIsClampedAndCounted) {
     Shooting shooting;
     for (int i = 1; i <= 60; ++i) shooting.tick(i <= 58);

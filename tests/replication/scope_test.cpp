@@ -364,6 +364,39 @@ TEST(Scope, Rule41AFilterMayCallTheScope) {
     for (const auto& peer : town.peers) EXPECT_FALSE(town.has(*peer, thieves[0]));
 }
 
+TEST(Scope, WhatIsEverywhereHidesNothing) {
+    Schema schema;
+    schema.singleton<Stealth>("stealth");
+    schema.tag<Scoreboard>("scoreboard", everywhere());
+    Town town(std::move(schema));
+    const Town::Peer& peer = town.add_peer();
+    const ecs::Entity board = town.world.spawn(Replicated{}, Scoreboard{});
+    for (int i = 0; i < 3; ++i) {
+        town.world.set_singleton(Stealth{i});
+        town.step();
+        EXPECT_FALSE(town.sender.scope().is_used());
+    }
+    EXPECT_TRUE(town.has(peer, board));
+    town.world.spawn(Replicated{}, Room{1});
+    town.step();
+    EXPECT_TRUE(town.sender.scope().is_used());
+}
+
+TEST(Scope, Rule38AnEventNamesWhatItsActionDestroyed) {
+    Town town;
+    Town::Peer& peer = town.add_peer_at(0, 0);
+    const ecs::Entity seen = town.spawn_at(1, 1), hidden = town.spawn_at(90, 90);
+    town.step();
+    const NetId of_seen = town.sender.net_id(seen), of_hidden = town.sender.net_id(hidden);
+    EXPECT_FALSE(town.sender.hides(peer.number, of_seen));
+    EXPECT_TRUE(town.sender.hides(peer.number, of_hidden));
+    town.world.destroy(seen);
+    EXPECT_FALSE(town.sender.hides(peer.number, of_seen));
+    town.sender.assign_net_id(town.spawn_at(2, 2));  // a spawned entity that is given to a player
+    EXPECT_FALSE(town.sender.hides(peer.number, of_seen));
+    EXPECT_TRUE(town.sender.hides(peer.number, of_hidden));
+}
+
 TEST(Scope, Rule45WhoFollowsIsSeenWithWhatItFollows) {
     Town town;
     Town::Peer& peer = town.add_peer_at(0, 0);

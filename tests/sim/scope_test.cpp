@@ -95,7 +95,7 @@ public:
         }
     }
 
-    std::uint64_t compared = 0, left = 0, came_back = 0;
+    std::uint64_t compared = 0;
 
 private:
     struct Datagram {
@@ -116,7 +116,6 @@ private:
         std::deque<Datagram> flight;
         std::set<NetId> seen;             // net ids that the client may have heard of
         std::set<std::uint64_t> secrets;  // of these entities
-        std::set<NetId> gone;
     };
 
     float number(float most) { return std::uniform_real_distribution<float>(-most, most)(random_); }
