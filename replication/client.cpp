@@ -135,16 +135,17 @@ void Client::forget_world() {
     owned_.reset();
 }
 
-/// Handles the message that the server accepted the ticket.
-void Client::resume(const Resumed& resumed) {
-    if (!std::exchange(awaits_resumed_, false)) return;
-    if (resumed.keeps && state_number_ != 0) return;
+/// Handles the message that the server accepted the ticket. Returns false if it is malformed, or unexpected.
+bool Client::resume(const std::optional<Resumed>& resumed) {
+    if (!resumed || !std::exchange(awaits_resumed_, false)) return false;
+    if (resumed->keeps && state_number_ != 0) return true;
     state_number_ = 0;
     is_resuming_ = false;
     forget_world();
-    actions_.reset(resumed.next_actions, resumed.epoch);
+    actions_.reset(resumed->next_actions, resumed->epoch);
     if (welcome_) start_clocks();
     if (ready_at_once_) ready();
+    return true;
 }
 
 void Client::start_clocks() {
@@ -215,8 +216,8 @@ void Client::ready() {
 
 void Client::send_ready() {
     if (ready_ != Ready::to_send || awaits_resumed_) return;
-    message_.assign(1, static_cast<std::byte>(MessageKind::ready));
-    if (endpoint_.send_message(endpoint_.server(), net::unordered(), message_) == net::SendResult::queued)
+    if (endpoint_.send_message(endpoint_.server(), net::unordered(), write_control(CanLoad{})) ==
+        net::SendResult::queued)
         ready_ = Ready::sent;
 }
 
@@ -232,10 +233,12 @@ ecs::Entity Client::player() const {
 }
 
 void Client::send_rebases() {
-    const std::size_t count = std::min(receiver_.rebases().size(), kMaxRebases);
+    const std::span<const std::uint32_t> slots = receiver_.rebases();
+    const std::size_t count = std::min(slots.size(), Rebase::kMax);
     if (count == 0 || !is_connected()) return;
-    write_rebase(receiver_.rebases().first(count), message_);
-    const net::SendResult sent = endpoint_.send_message(endpoint_.server(), net::Channel::reliable, message_);
+    const Rebase rebase{{slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(count)}};
+    const net::SendResult sent =
+        endpoint_.send_message(endpoint_.server(), net::Channel::reliable, write_control(rebase));
     if (sent == net::SendResult::queued) receiver_.drop_rebases(count);
 }
 
@@ -313,34 +316,52 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
 
 void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
     const Running running(world_, run_, Caller::net);
-    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed)) {
-        if (!queue_.add(message.subspan(1), channel))
-            endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);
-        if (holds_too_much()) end_for_size(now_);
-        return;
+    if (message.empty() || !use(static_cast<MessageKind>(message[0]), channel, message.subspan(1)))
+        return endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);
+    if (holds_too_much()) end_for_size(now_);
+}
+
+/// Handles a message. Returns false if it is malformed, or of a kind that servers do not send.
+bool Client::use(MessageKind kind, net::Channel channel, std::span<const std::byte> bytes) {
+    switch (kind) {
+        case MessageKind::game:
+            if (listener_) call_guarded(world_, [&] { listener_->on_message(channel, bytes); });
+            return true;
+        case MessageKind::typed:
+            return queue_.add(bytes, channel);
+        case MessageKind::action_event:
+            return queue_.add_event(bytes);
+        case MessageKind::action_results:
+            return actions_.receive(read_control<ActionResults>(bytes), bytes.size());
+        case MessageKind::gone:
+            return actions_.receive(read_control<Gone>(bytes), bytes.size());
+        case MessageKind::refused_value:
+            return owned_.receive(read_control<OwnedRefusal>(bytes));
+        case MessageKind::welcome:
+            if (const auto welcome = read_control<Welcome>(bytes); welcome && !welcome_) {
+                welcome_ = welcome;
+                start_clocks();
+                return true;
+            }
+            return false;
+        case MessageKind::resumed:
+            return resume(read_control<Resumed>(bytes));
+        case MessageKind::ticket:
+            if (const auto next = read_control<NextTicket>(bytes)) {
+                ticket_ = next->ticket;
+                state_number_ = next->state_number;
+                return true;
+            }
+            return false;
+        case MessageKind::player:
+            if (const auto player = read_control<PlayerEntity>(bytes)) {
+                player_ = player->net_id;
+                return true;
+            }
+            return false;
+        default:
+            return false;
     }
-    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::action_event)) {
-        if (!queue_.add_event(message))
-            endpoint_.disconnect(peer, net::DisconnectReason::protocol_error,
-                                 "malformed message about actions", now_);
-        if (holds_too_much()) end_for_size(now_);
-        return;
-    }
-    actions_.receive(message);
-    if (holds_too_much()) return end_for_size(now_);
-    if (owned_.receive(message)) return;
-    if (const std::optional<Welcome> welcome = read_welcome(message); welcome && !welcome_) {
-        welcome_ = welcome;
-        start_clocks();
-    }
-    if (const std::optional<Resumed> resumed = read_resumed(message)) resume(*resumed);
-    if (const std::optional<TicketMessage> next = read_ticket(message)) {
-        ticket_ = next->ticket;
-        state_number_ = next->state_number;
-    }
-    if (const std::optional<NetId> player = read_player(message)) player_ = player;
-    if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
-    if (listener_) call_guarded(world_, [&] { listener_->on_message(channel, message.subspan(1)); });
 }
 
 }  // namespace shoal::replication::all

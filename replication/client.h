@@ -274,6 +274,7 @@ private:
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
+    bool use(MessageKind kind, net::Channel channel, std::span<const std::byte> bytes);
 
     /// The references in messages.
     class References final : public EntityMap {
@@ -289,7 +290,7 @@ private:
     void require_input(std::size_t index) const;
     void start_connecting(net::Time now);
     void forget_world();
-    void resume(const Resumed& resumed);
+    bool resume(const std::optional<Resumed>& resumed);
     void start_clocks();
     void send_ready();
     void send_rebases();

@@ -18,10 +18,10 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
     return config;
 }
 
-constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player messages
-constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
-constexpr std::ptrdiff_t kTypedHeaderBytes = 2;    // before a typed message: kind and stream
-constexpr std::size_t kMaxNamed = 1'024;           // see Players::Player::named
+constexpr std::uint32_t kControlKey = 0xffff'fffd;  // message key of control messages
+constexpr std::size_t kMaxUnsentBytes = 64 * 1024;  // of control messages for one player
+constexpr std::ptrdiff_t kTypedHeaderBytes = 2;     // before a typed message: kind and stream
+constexpr std::size_t kMaxNamed = 1'024;            // see Players::Player::named
 constexpr net::Duration kLatestEvent = std::chrono::milliseconds(500);
 
 SenderOptions with_deliveries(SenderOptions options, const Schema& schema) {
@@ -46,7 +46,9 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       predicted_(world, schema, references_),
       to_round_(world),
       owned_(world, schema, sender_, std::chrono::microseconds(welcome_.tick_us),
-             [this](PlayerId player, std::span<const std::byte> message) { send_or_end(player, message); }),
+             [this](PlayerId player, std::vector<std::byte> message) {
+                 send_control(player, std::move(message));
+             }),
       rewind_(world, schema, sender_, welcome_.tick_us,
               static_cast<Tick>(std::ceil(options.max_rewind_s * options.sender.tick_hz))),
       entropy_(options.host.seed.secret()),
@@ -86,6 +88,11 @@ Tick Server::tick(net::Time now) {
     now_ = now;
     host_.update(now);
     handle_deferred();
+    players_.for_each([&](Player& player) {
+        flush_control(player);
+        if (player.unsent_bytes > kMaxUnsentBytes)
+            disconnect(player.id, "too many messages wait for it", now_);
+    });
     advance_joins();
     actions_.run(next_tick_);
     step(now);
@@ -257,8 +264,7 @@ void Server::tell_ended() {
             if (!entity) ended.push_back(net_id);
             return !entity || sender_.has_acknowledged(player.peer, entity);
         });
-        // If the queue is full, the client waits a little for these entities.
-        if (!ended.empty()) static_cast<void>(send_reliable(player.id, write_gone(ended)));
+        if (!ended.empty()) send_control(player.id, write_control(Gone{ended}));
     });
 }
 
@@ -313,8 +319,7 @@ void Server::on_connected(net::PeerId peer) {
     player.seat.connect(now_);
     player.key.issue(entropy_);
     if (inputs_) inputs_->add_player(peer, player.peer);
-    // A new connection has room for it.
-    static_cast<void>(host_.send_message(peer, net::unordered(), write_welcome(welcome_)));
+    send_control(peer, write_control(welcome_));
     if (listener_) call_guarded(world_, [&] { listener_->on_join(peer); });
 }
 
@@ -381,9 +386,8 @@ void Server::take_back(net::PeerId connection) {
     if (!keeps) owned_.replace_client(player->id);
     rewind_.add_player(player->id, player->peer);
     player->seat.come_back(keeps, now_);
-    // A new connection has room for these.
-    static_cast<void>(host_.send_message(connection, net::unordered(), write_welcome(welcome_)));
-    static_cast<void>(host_.send_message(connection, net::unordered(), write_resumed(resumed)));
+    send_control(player->id, write_control(welcome_));
+    send_control(player->id, write_control(resumed));
     if (keeps) actions_.reconnect(player->id, resumption.first_actions);
 }
 
@@ -499,16 +503,10 @@ void Server::set_player(PlayerId id, ecs::Entity entity) {
 
 /// Tells a client that it plays, and the ticket for its next connection.
 void Server::send_player(const Player& player) {
-    const net::PeerId connection = player.connection;
-    const std::vector<std::byte> ticket =
-        write_ticket({player.id, player.key.newest()}, player.key.state_number);
-    write_player(references_.to_net(player.seat.player()), message_);
-    // Ordered: the last one counts. A full queue ends the connection: the client would never play.
-    net::SendResult sent = host_.send_message(connection, net::ordered_by(kPlayerKey), message_);
-    if (sent == net::SendResult::queued && join_options_.resume_time > net::Duration(0))
-        sent = host_.send_message(connection, net::ordered_by(kPlayerKey), ticket);
-    if (sent == net::SendResult::queue_full)
-        host_.disconnect(connection, net::DisconnectReason::kicked, "too many messages wait for it", now_);
+    send_control(player.id, write_control(PlayerEntity{references_.to_net(player.seat.player())}));
+    if (join_options_.resume_time > net::Duration(0))
+        send_control(player.id,
+                     write_control(NextTicket{{player.id, player.key.newest()}, player.key.state_number}));
 }
 
 void Server::send_now(PlayerId id, std::span<const ecs::Entity> entities) {
@@ -517,8 +515,23 @@ void Server::send_now(PlayerId id, std::span<const ecs::Entity> entities) {
         if (player && world_.is_alive(entity)) sender_.send_now(player->peer, entity);
 }
 
-net::SendResult Server::send_reliable(net::PeerId player, std::span<const std::byte> message) {
-    return host_.send_message(connection(player), net::ordered_by(kActionKey), message);
+/// Sends a control message, after the earlier ones. While the queue of the connection is full, it waits. If
+/// too much waits, the next tick() disconnects the player.
+void Server::send_control(net::PeerId id, std::vector<std::byte> message) {
+    Player* const player = players_.find(id);
+    if (!player || !player->connection) return;
+    player->unsent_bytes += message.size();
+    player->unsent.push_back(std::move(message));
+    flush_control(*player);
+}
+
+void Server::flush_control(Player& player) {
+    while (!player.unsent.empty() &&
+           host_.send_message(player.connection, net::ordered_by(kControlKey), player.unsent.front()) !=
+               net::SendResult::queue_full) {
+        player.unsent_bytes -= player.unsent.front().size();
+        player.unsent.pop_front();
+    }
 }
 
 /// Events are one stream with the game's messages with the default key. Events that would arrive too late are
@@ -537,22 +550,35 @@ void Server::on_message(net::PeerId connection, net::Channel channel, std::span<
     const Running running(world_, run_, Caller::net);
     Player* const player = players_.find_connected(connection);
     if (!player) return;
-    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::game)) {
-        if (listener_)
-            call_guarded(world_, [&] { listener_->on_message(player->id, channel, message.subspan(1)); });
-        return;
-    }
-    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed))
-        return take_typed(*player, channel, message.subspan(1));
-    if (message.size() == 1 && message[0] == static_cast<std::byte>(MessageKind::ready)) {
-        player->seat.set_ready();
-        return load_if_ready(*player);
-    }
-    if (!read_rebase(message, [&](std::uint32_t slot) { sender_.rebase(player->peer, slot); }))
-        host_.disconnect(connection, net::DisconnectReason::protocol_error, "unknown message", now_);
+    if (message.empty() || !use(*player, static_cast<MessageKind>(message[0]), channel, message.subspan(1)))
+        host_.disconnect(connection, net::DisconnectReason::protocol_error, "malformed message", now_);
 }
 
-void Server::take_typed(Player& player, net::Channel channel, std::span<const std::byte> message) {
+/// Handles a message. Returns false if it is malformed, or of a kind that clients do not send.
+bool Server::use(Player& player, MessageKind kind, net::Channel channel, std::span<const std::byte> bytes) {
+    switch (kind) {
+        case MessageKind::game:
+            if (listener_) call_guarded(world_, [&] { listener_->on_message(player.id, channel, bytes); });
+            return true;
+        case MessageKind::typed:
+            return take_typed(player, channel, bytes);
+        case MessageKind::ready:
+            if (!read_control<CanLoad>(bytes)) return false;
+            player.seat.set_ready();
+            load_if_ready(player);
+            return true;
+        case MessageKind::rebase: {
+            const std::optional<Rebase> rebase = read_control<Rebase>(bytes);
+            if (!rebase) return false;
+            for (const std::uint32_t slot : rebase->entity_slots) sender_.rebase(player.peer, slot);
+            return true;
+        }
+        default:
+            return false;
+    }
+}
+
+bool Server::take_typed(Player& player, net::Channel channel, std::span<const std::byte> message) {
     using enum MessageOrder;
     const auto order = message.empty() ? MessageOrder(0xff) : static_cast<MessageOrder>(message[0]);
     if (!message.empty()) message = message.subspan(1);
@@ -561,8 +587,7 @@ void Server::take_typed(Player& player, net::Channel channel, std::span<const st
     const bool is_in_order = (order == in_order || earlier) && channel == net::Channel::reliable;
     if ((!is_in_order && order != unordered) || (names_owned && message.size() < 4)) {
         typed_.stats().malformed += 1;
-        return host_.disconnect(player.connection, net::DisconnectReason::protocol_error, "malformed message",
-                                now_);
+        return false;
     }
     const bool was_waiting = player.intake.waiting() != 0;
     handled_.owned = names_owned ? net::all::load<std::uint32_t>(message.data()) : 0;
@@ -575,16 +600,18 @@ void Server::take_typed(Player& player, net::Channel channel, std::span<const st
     const bool must_wait = !has_run(player.id, handled_);
     switch (player.intake.arrive(limits_, handled_, must_wait)) {
         case MessageIntake::Verdict::deliver:
-            return handle_typed(player, handled_);
+            handle_typed(player, handled_);
+            break;
         case MessageIntake::Verdict::wait:
-            if (must_wait) return;
+            if (must_wait) break;
             typed_.stats().deferred += 1;
             if (!was_waiting) warn(player.id, Warning::messages_deferred);
-            return;
+            break;
         case MessageIntake::Verdict::flood:
             typed_.stats().floods += 1;
             disconnect(player.id, "too many messages", now_);
     }
+    return true;
 }
 
 void Server::handle_typed(Player& player, const MessageIntake::Item& message) {
@@ -650,14 +677,6 @@ bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
     if (owned_.is_flood(id))  // false if a handler disconnected the player
         host_.disconnect(peer, net::DisconnectReason::kicked, "too many values were refused", now);
     return true;
-}
-
-/// Sends a reliable message. If the queue is full, disconnects the player: without the message, the client's
-/// state would stay wrong.
-void Server::send_or_end(PlayerId player, std::span<const std::byte> message) {
-    if (host_.send_message(connection(player), net::Channel::reliable, message) ==
-        net::SendResult::queue_full)
-        disconnect(player, "too many messages wait for it", now_);
 }
 
 bool Server::on_admit(const net::Admission& admission, std::string& refusal) {

@@ -425,8 +425,8 @@ private:
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
 
-    [[nodiscard]] net::SendResult send_reliable(net::PeerId player,
-                                                std::span<const std::byte> message) override;
+    void send_control(net::PeerId player, std::vector<std::byte> message) override;
+    void flush_control(Player& player);
     [[nodiscard]] bool send_event(net::PeerId player, std::span<const std::byte> message) override;
     void note_named(net::PeerId player, const SchemaStruct& type, std::span<const std::uint32_t> words,
                     NetId also) override;
@@ -441,7 +441,8 @@ private:
     }
     net::SendResult send_typed(PlayerId player, const net::Delivery& how);
     std::size_t send_typed(ViewClasses groups, const net::Delivery& how);
-    void take_typed(Player& player, net::Channel channel, std::span<const std::byte> message);
+    bool use(Player& player, MessageKind kind, net::Channel channel, std::span<const std::byte> bytes);
+    [[nodiscard]] bool take_typed(Player& player, net::Channel channel, std::span<const std::byte> message);
     void handle_typed(Player& player, const MessageIntake::Item& message);
     void handle_deferred();
     void handle_waiting(net::PeerId player) override;
@@ -457,7 +458,6 @@ private:
     void report_too_large();
     template <class Tag>
     void mark(ecs::Entity entity, bool has_tag);
-    void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
     void warn(PlayerId player, Warning warning);
     std::optional<Sender::Peer> peer_of(PlayerId id) const;

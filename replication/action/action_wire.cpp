@@ -143,9 +143,8 @@ std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& even
     return to_bytes(out);
 }
 
-bool read_event(const Schema& schema, std::span<const std::byte> message, ActionEvent& event) {
-    BitReader in(message);
-    if (in.read(8) != static_cast<std::uint32_t>(MessageKind::action_event)) return false;
+bool read_event(const Schema& schema, std::span<const std::byte> bytes, ActionEvent& event) {
+    BitReader in(bytes);
     event.tick = in.read(32);
     event.who = {in.read(32)};
     event.player = event.who ? in.read(32) : 0;
@@ -154,69 +153,6 @@ bool read_event(const Schema& schema, std::span<const std::byte> message, Action
     if (type >= actions.size()) return false;
     event.type = static_cast<std::uint8_t>(type);
     return in.ok() && read_arguments(actions[type].layout, in, event.words) && in.at_padding();
-}
-
-std::vector<std::byte> write_gone(std::span<const PendingId> ids) {
-    BitWriter out;
-    out.write(static_cast<std::uint64_t>(MessageKind::pending_gone), 8);
-    for (const PendingId id : ids) out.write(id, 32);
-    return to_bytes(out);
-}
-
-std::optional<std::vector<PendingId>> read_gone(std::span<const std::byte> message) {
-    BitReader in(message);
-    const bool is_gone = in.read(8) == static_cast<std::uint32_t>(MessageKind::pending_gone);
-    if (!is_gone || message.size() % 4 != 1) return std::nullopt;
-    std::vector<PendingId> ids(message.size() / 4);
-    for (PendingId& id : ids) id = in.read(32);
-    return ids;
-}
-
-std::vector<std::byte> write_results(std::span<const ActionResult> results, Tick tick) {
-    BitWriter out;
-    out.write(static_cast<std::uint64_t>(MessageKind::action_results), 8);
-    out.write(tick, 32);
-    out.write_golomb(static_cast<std::uint32_t>(results.size()), 2);
-    for (const ActionResult& result : results) {
-        out.write(static_cast<std::uint64_t>(result.stream), 1);
-        out.write(result.sequence & 0xffff, 16);
-        out.write_bool(result.is_accepted);
-        if (result.is_accepted) {
-            out.write_golomb(static_cast<std::uint32_t>(result.created.size()), 0);
-            for (const NetId net_id : result.created) out.write(net_id, 32);
-        } else {
-            const std::size_t size = std::min(result.why_not.size(), kMaxRejectionBytes);
-            out.write(size, 7);
-            for (std::size_t i = 0; i < size; ++i)
-                out.write(static_cast<unsigned char>(result.why_not[i]), 8);
-        }
-    }
-    return to_bytes(out);
-}
-
-std::optional<ActionResults> read_results(std::span<const std::byte> message) {
-    BitReader in(message);
-    if (in.read(8) != static_cast<std::uint32_t>(MessageKind::action_results)) return std::nullopt;
-    ActionResults out;
-    out.tick = in.read(32);
-    const std::uint32_t count = in.read_golomb(2);
-    if (!in.ok() || count > kActionStreams * kMaxWaitingActions) return std::nullopt;
-    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
-        ActionResult& result = out.results.emplace_back();
-        result.stream = static_cast<ActionStream>(in.read(1));
-        result.sequence = in.read(16);
-        result.is_accepted = in.read_bool();
-        const std::uint32_t size = result.is_accepted ? in.read_golomb(0) : in.read(7);
-        if (size > (result.is_accepted ? kMaxCreated : kMaxRejectionBytes)) return std::nullopt;
-        for (std::uint32_t n = 0; n < size && in.ok(); ++n)
-            if (result.is_accepted) {
-                result.created.push_back(in.read(32));
-            } else {
-                result.why_not += static_cast<char>(in.read(8));
-            }
-    }
-    if (!in.ok() || !in.at_padding()) return std::nullopt;
-    return out;
 }
 
 }  // namespace shoal::replication::all

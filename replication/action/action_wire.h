@@ -13,6 +13,7 @@
 #include "../codec/bits.h"
 #include "../history/net_ids.h"
 #include "../play/action_stream.h"
+#include "../play/message_kind.h"
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
@@ -80,12 +81,14 @@ std::size_t measure_action(const Schema& schema, const ActionRecord& record);
 /// The server's answer to an action.
 struct ActionResult {
     ActionStream stream = ActionStream::ordered;
-    std::uint32_t sequence = 0;
+    std::uint16_t sequence = 0;  // the lower bits
     bool is_accepted = true;
     // If accepted: for each entity that the client spawned, its net id; 0 if the server did not spawn it, or
     // destroyed it in the same tick.
     std::vector<NetId> created;
     std::string why_not;  // if rejected: the reason; at most kMaxRejectionBytes, any bytes
+
+    bool is_valid() const { return created.size() <= kMaxCreated && why_not.size() <= kMaxRejectionBytes; }
 };
 
 /// An action of the server or of another player, as the server reports it to a client.
@@ -97,22 +100,23 @@ struct ActionEvent {
     std::vector<std::uint32_t> words;
 };
 std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& event);
-/// Returns false if the message is no event, or malformed.
-bool read_event(const Schema& schema, std::span<const std::byte> message, ActionEvent& event);
+/// `bytes`: the message without its first byte. Returns false if it is malformed.
+bool read_event(const Schema& schema, std::span<const std::byte> bytes, ActionEvent& event);
 
-/// Writes the message `pending_gone`. It lists pending entities to which an earlier result gave a net id,
-/// and which ended on the server before the client acknowledged a record of them.
-std::vector<std::byte> write_gone(std::span<const PendingId> ids);
-/// Returns nothing if the message has another kind, or is malformed.
-std::optional<std::vector<PendingId>> read_gone(std::span<const std::byte> message);
-
-/// Writes the results of one tick for one player.
-std::vector<std::byte> write_results(std::span<const ActionResult> results, Tick tick);
-struct ActionResults {
-    Tick tick = 0;
-    std::vector<ActionResult> results;  // `sequence` has only the lower 16 bits
+/// Pending entities to which an earlier result gave a net id, and other entities that messages named. They
+/// ended on the server before the client acknowledged a record of them.
+struct Gone {
+    static constexpr MessageKind kKind = MessageKind::gone;
+    std::vector<PendingId> ids;  // or net ids
 };
-/// Returns nothing if the message has no results, or is malformed.
-std::optional<ActionResults> read_results(std::span<const std::byte> message);
+
+/// The results of one tick for one player.
+struct ActionResults {
+    static constexpr MessageKind kKind = MessageKind::action_results;
+    Tick tick = 0;
+    std::vector<ActionResult> results;
+
+    bool is_valid() const { return results.size() <= kActionStreams * kMaxWaitingActions; }
+};
 
 }  // namespace shoal::replication::all

@@ -13,7 +13,7 @@ using ecs::all::call_guarded;
 namespace {
 
 // Most entities in answered_. They are kept because the full record of a pending entity, or the message
-// `pending_gone`, may arrive after the action's result.
+// Gone, may arrive after the action's result.
 constexpr std::size_t kMaxAnswered = 1024;
 
 ActionStream stream_of(const SchemaStruct& type) {
@@ -204,18 +204,18 @@ void ClientActions::run_waiting() {
     }
 }
 
-void ClientActions::receive(std::span<const std::byte> message) {
-    if (message.empty()) return;
-    const auto kind = static_cast<MessageKind>(message[0]);
-    if (kind != MessageKind::action_results && kind != MessageKind::pending_gone) return;
-    answers_.emplace_back(message.begin(), message.end());
-    answer_bytes_ += message.size();
+bool ClientActions::keep(ActionResults results, Gone gone, std::size_t bytes) {
+    answer_bytes_ += 2 * bytes + sizeof answers_[0] + results.results.size() * sizeof(ActionResult);
+    answers_.emplace_back(std::move(results), std::move(gone));
+    return true;
 }
 
 bool ClientActions::take_answers() {
     answer_bytes_ = 0;
-    for (const std::vector<std::byte>& answer : std::exchange(answers_, {}))  // handlers may receive more
-        if (!use_results(answer) && !use_gone(answer)) is_broken_ = true;
+    for (const auto& [results, gone] : std::exchange(answers_, {})) {  // handlers may receive more
+        if (!use_results(results)) is_broken_ = true;
+        use_gone(gone);
+    }
     return !is_broken_;
 }
 
@@ -225,11 +225,9 @@ void ClientActions::fire(const ActionEvent& event, std::span<const std::uint32_t
     fire(event.type, value.get(), {receiver_.entity(event.player), event.who, false, event.tick, is_late});
 }
 
-bool ClientActions::use_results(std::span<const std::byte> message) {
-    const std::optional<ActionResults> read = read_results(message);
-    if (!read) return false;
-    for (const ActionResult& result : read->results)
-        if (!(result.is_accepted ? accept(result, read->tick) : reject(result))) return false;
+bool ClientActions::use_results(const ActionResults& read) {
+    for (const ActionResult& result : read.results)
+        if (!(result.is_accepted ? accept(result, read.tick) : reject(result))) return false;
     return true;
 }
 
@@ -265,15 +263,12 @@ void ClientActions::end_pending(PendingId id, NetId net_id) {
     destroy_unless_replica(oldest.entity);  // its record will spawn another entity
 }
 
-bool ClientActions::use_gone(std::span<const std::byte> message) {
-    const std::optional<std::vector<PendingId>> ids = read_gone(message);
-    if (!ids) return false;
-    for (const std::uint32_t id : *ids) {
+void ClientActions::use_gone(const Gone& gone) {
+    for (const std::uint32_t id : gone.ids) {
         if (!is_pending(id)) receiver_.replicas().note_ended(id);
         for (const Answered& answered : answered_)
             if (answered.id == id) destroy_unless_replica(answered.entity);
     }
-    return true;
 }
 
 void ClientActions::destroy_unless_replica(ecs::Entity entity) {

@@ -77,21 +77,27 @@ public:
     /// Returns whether a mutation is running.
     bool is_acting() const { return act_.has_value(); }
 
-    /// Keeps an answer of the server, until take_answers() uses it. Ignores other messages.
-    void receive(std::span<const std::byte> message);
+    /// Keeps an answer of the server, until take_answers() uses it. `bytes`: the size of its message. Returns
+    /// false if there is none.
+    bool receive(std::optional<ActionResults> results, std::size_t bytes) {
+        return results && keep(std::move(*results), {}, bytes);
+    }
+    bool receive(std::optional<Gone> gone, std::size_t bytes) {
+        return gone && keep({}, std::move(*gone), bytes);
+    }
     /// The memory that these answers take, roughly.
-    std::size_t bytes() const { return answer_bytes_ + answers_.size() * sizeof answers_[0]; }
+    std::size_t bytes() const { return answer_bytes_; }
     /// Handles the server's answers. Call it before the receiver's apply(). Returns false if an answer is
-    /// malformed: end the connection.
+    /// not one to an action of this client: end the connection.
     [[nodiscard]] bool take_answers();
     /// Ends the overlay of accepted actions. Call it after the receiver's apply().
     void end_accepted() { overlay_.end_accepted(); }
     /// Does the waiting actions of this client. Call it after end_accepted() and the handlers of events.
     void run_waiting();
 
-    /// Reads a message with an event. Returns false if it is no event, or malformed.
-    bool read(std::span<const std::byte> message, ActionEvent& event) const {
-        return read_event(schema_, message, event);
+    /// As read_event().
+    bool read(std::span<const std::byte> bytes, ActionEvent& event) const {
+        return read_event(schema_, bytes, event);
     }
     /// Calls the handlers for an event. `words`: its arguments.
     void fire(const ActionEvent& event, std::span<const std::uint32_t> words, bool is_late);
@@ -161,8 +167,9 @@ private:
 
     const SchemaStruct& type(std::size_t number) const { return schema_.structs(StructKind::action)[number]; }
     void start(std::size_t type);
-    bool use_results(std::span<const std::byte> message);
-    bool use_gone(std::span<const std::byte> message);
+    bool keep(ActionResults results, Gone gone, std::size_t bytes);
+    bool use_results(const ActionResults& read);
+    void use_gone(const Gone& gone);
     void undo_pending();
     void destroy_unless_replica(ecs::Entity entity);
     void remove_components(ecs::Entity entity);
@@ -185,10 +192,10 @@ private:
     std::vector<Pending> pending_;    // in the order of their creation
     std::vector<Answered> answered_;  // the oldest first
     std::vector<Waiting> waiting_;
-    std::vector<std::vector<std::byte>> answers_;  // messages for take_answers()
-    std::size_t answer_bytes_ = 0;                 // size of answers_
-    bool is_broken_ = false;                       // the server sent something malformed
-    std::vector<ecs::Entity> created_;             // entities that the running mutation spawned
+    std::vector<std::pair<ActionResults, Gone>> answers_;  // for take_answers(); one of the two is empty
+    std::size_t answer_bytes_ = 0;                         // see bytes()
+    bool is_broken_ = false;                               // the server sent something malformed
+    std::vector<ecs::Entity> created_;                     // entities that the running mutation spawned
     ecs::Hook created_hook_;
     PendingId next_pending_ = pending_after(kFirstPending);
     OnSpawned on_spawned_;

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "../play/control_codec.h"
+
 namespace shoal::replication::all {
 
 using ecs::all::call_guarded;
@@ -59,12 +61,6 @@ void ServerActions::remove_player(net::PeerId id) {
     places_.erase(id);
 }
 
-void ServerActions::remove_those_who_left() {
-    is_running_ = false;
-    for (auto& player : players_)
-        if (player && player->has_left) player.reset();
-}
-
 ServerActions::Player* ServerActions::find(net::PeerId id) const {
     const auto place = places_.find(id);
     return place == places_.end() ? nullptr : players_[place->second].get();
@@ -105,7 +101,9 @@ void ServerActions::run(Tick tick) {
         if (players_[i]->rejection_tokens < 0)
             host_.disconnect_player(players_[i]->id, "too many rejected actions");
     }
-    remove_those_who_left();
+    is_running_ = false;
+    for (auto& player : players_)
+        if (player && player->has_left) player.reset();
 }
 
 void ServerActions::earn_tokens(Player& player) const {
@@ -218,7 +216,7 @@ void ServerActions::accept(Player& player, ActionStream stream, const ActionReco
     player.stats.accepted += 1;
     ActionResult& result = player.results.emplace_back();
     result.stream = stream;
-    result.sequence = player.inbox.sequence(stream);
+    result.sequence = static_cast<std::uint16_t>(player.inbox.sequence(stream));
     if (!player.has_left) match_created(player, record, created, result);
     player.inbox.pop(stream);
 }
@@ -226,9 +224,9 @@ void ServerActions::accept(Player& player, ActionStream stream, const ActionReco
 void ServerActions::reject(Player& player, ActionStream stream, const std::string& why) {
     ActionResult& result = player.results.emplace_back();
     result.stream = stream;
-    result.sequence = player.inbox.sequence(stream);
+    result.sequence = static_cast<std::uint16_t>(player.inbox.sequence(stream));
     result.is_accepted = false;
-    result.why_not = why;
+    result.why_not = why.substr(0, kMaxRejectionBytes);
     player.stats.rejected += 1;
     player.rejection_tokens -= 1;
     if (stream == ActionStream::independent) {
@@ -345,21 +343,15 @@ bool ServerActions::end(const void* action) {
 // Results
 
 void ServerActions::finish() {
-    is_running_ = true;
-    for (std::size_t i = 0; i < players_.size(); ++i)
-        if (players_[i] && !players_[i]->has_left) finish(*players_[i]);
-    remove_those_who_left();
+    for (const auto& player : players_)
+        if (player) finish(*player);
 }
 
 void ServerActions::finish(Player& player) {
-    while (!player.unsent.empty() &&
-           host_.send_reliable(player.id, player.unsent.front()) == net::SendResult::queued) {
-        player.unsent_bytes -= player.unsent.front().size();
-        player.unsent.pop_front();
-    }
     for (ActionResult& result : player.results) forget_gone(player, result);
-    if (!player.results.empty()) send(player, write_results(player.results, tick_));
-    if (player.has_left) return;
+    // While the player is away, nothing is sent: reconnect() sends the results.
+    if (!player.results.empty() && !player.is_away)
+        host_.send_control(player.id, write_control(ActionResults{tick_, player.results}));
     std::vector<PendingId> gone;
     std::erase_if(player.outstanding, [&](const Spawned& one) {
         const bool is_gone = !replicates(one.entity) || !sender_.sees(player.peer, one.entity);
@@ -368,7 +360,7 @@ void ServerActions::finish(Player& player) {
         sender_.set_pending_id(player.peer, one.net_id, 0);
         return true;
     });
-    if (!gone.empty()) send(player, write_gone(gone));
+    if (!gone.empty() && !player.is_away) host_.send_control(player.id, write_control(Gone{gone}));
     if (keeps_results_) store_results(player);
     for (const PendingId id : gone)
         if (keeps_results_) player.kept_gone_ids.push_back(id);
@@ -399,16 +391,15 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
     Player* const player = find(id);
     if (!player) return;
     player->is_away = false;
-    forget_unsent(*player);
     for (std::size_t stream = 0; stream < kActionStreams; ++stream) {
         std::vector<ActionResult> of_one_tick;
         Tick tick = 0;
         const auto flush = [&] {
-            if (!of_one_tick.empty()) add_unsent(*player, write_results(of_one_tick, tick));
+            if (!of_one_tick.empty()) host_.send_control(id, write_control(ActionResults{tick, of_one_tick}));
             of_one_tick.clear();
         };
         for (KeptResult& kept : player->kept[stream]) {
-            if (static_cast<std::int32_t>(kept.result.sequence - first[stream]) < 0) continue;
+            if (static_cast<std::int16_t>(kept.result.sequence - first[stream]) < 0) continue;
             if (kept.tick != tick) flush();
             tick = kept.tick;
             forget_gone(*player, kept.result);
@@ -417,8 +408,8 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
         flush();
     }
     if (!player->kept_gone_ids.empty())
-        add_unsent(*player, write_gone(std::vector<PendingId>(player->kept_gone_ids.begin(),
-                                                              player->kept_gone_ids.end())));
+        host_.send_control(id,
+                           write_control(Gone{{player->kept_gone_ids.begin(), player->kept_gone_ids.end()}}));
 }
 
 Resumed ServerActions::replace_client(net::PeerId id) {
@@ -426,7 +417,6 @@ Resumed ServerActions::replace_client(net::PeerId id) {
     Player* const player = find(id);
     if (!player) return resumed;
     player->is_away = false;
-    forget_unsent(*player);
     player->spawned.clear();
     player->outstanding.clear();
     for (auto& kept : player->kept) kept.clear();
@@ -436,26 +426,6 @@ Resumed ServerActions::replace_client(net::PeerId id) {
                             player->inbox.next(ActionStream::independent)};
     resumed.epoch = player->inbox.epoch();
     return resumed;
-}
-
-/// Sends results. None is lost while the player is connected: a message that finds no room is sent in a later
-/// tick, before newer messages. The player may be erased during the call.
-void ServerActions::send(Player& player, std::vector<std::byte> message) {
-    if (player.has_left || player.is_away) return;  // reconnect() sends the results
-    if (player.unsent.empty() && host_.send_reliable(player.id, message) == net::SendResult::queued) return;
-    add_unsent(player, std::move(message));
-    if (player.unsent_bytes > kMaxUnsentBytes)
-        host_.disconnect_player(player.id, "too many results of actions wait for it");
-}
-
-void ServerActions::add_unsent(Player& player, std::vector<std::byte> message) {
-    player.unsent_bytes += message.size();
-    player.unsent.push_back(std::move(message));
-}
-
-void ServerActions::forget_unsent(Player& player) {
-    player.unsent.clear();
-    player.unsent_bytes = 0;
 }
 
 ServerActions::Stats ServerActions::stats(net::PeerId id) const {

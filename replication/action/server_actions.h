@@ -48,9 +48,8 @@ public:
     /// The functions of the server that ServerActions calls.
     class Host {
     public:
-        /// Sends a reliable message, after earlier ones.
-        [[nodiscard]] virtual net::SendResult send_reliable(net::PeerId player,
-                                                            std::span<const std::byte> message) = 0;
+        /// Sends a control message, after earlier ones.
+        virtual void send_control(net::PeerId player, std::vector<std::byte> message) = 0;
         /// Sends an event, after the reliable messages of the game with the default key. Returns false if the
         /// player's connection is too slow for it.
         [[nodiscard]] virtual bool send_event(net::PeerId player, std::span<const std::byte> message) = 0;
@@ -84,10 +83,6 @@ public:
         std::uint64_t lost_events = 0;  // events that the player's connection was too slow for
     };
 
-    /// While the connection's queue of messages to a player is full, results wait here. If they take more
-    /// bytes than this, the player is disconnected.
-    static constexpr std::size_t kMaxUnsentBytes = 64 * 1024;
-
     /// The arguments must outlive this object.
     ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Host& host,
                   const ActionLimits& limits, double tick_hz);
@@ -104,7 +99,7 @@ public:
     /// came before still run.
     void set_away(net::PeerId player);
     /// Call it when the player has a new connection, and its client has not forgotten its actions. `first`:
-    /// by stream, the sequence number of the first action whose result finish() sends again.
+    /// by stream, the sequence number of the first action whose result is sent again.
     void reconnect(net::PeerId player, const std::array<std::uint32_t, kActionStreams>& first);
     /// Call it when the player has a new connection, and its client has forgotten its actions. Drops the
     /// actions that wait. Returns the sequence numbers and the epoch with which the client continues.
@@ -167,15 +162,13 @@ private:
     };
     struct Player {
         net::PeerId id;
-        bool has_left = false;  // the player left during run() or finish(), and is removed at its end
+        bool has_left = false;  // the player left during run(), and is removed at its end
         Sender::Peer peer = 0;
         ActionInbox inbox;
         std::array<std::optional<Tick>, kActionStreams> held_since;  // by what has not arrived
-        std::deque<Spawned> spawned;                // the newest ones: later actions can refer to them
-        std::vector<Spawned> outstanding;           // entities of which no record was acknowledged yet
-        std::vector<ActionResult> results;          // results of this tick
-        std::deque<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
-        std::size_t unsent_bytes = 0;               // sum of their sizes
+        std::deque<Spawned> spawned;        // the newest ones: later actions can refer to them
+        std::vector<Spawned> outstanding;   // entities of which no record was acknowledged yet
+        std::vector<ActionResult> results;  // results of this tick
         bool is_away = false;
         std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
         std::deque<PendingId> kept_gone_ids;                      // the newest ids that were sent as gone
@@ -208,11 +201,7 @@ private:
     void finish(Player& player);
     void forget_gone(const Player& player, ActionResult& result) const;
     void store_results(Player& player);
-    void send(Player& player, std::vector<std::byte> message);
-    static void add_unsent(Player& player, std::vector<std::byte> message);
-    static void forget_unsent(Player& player);
     bool replicates(ecs::Entity entity) const;
-    void remove_those_who_left();
 
     ecs::World& world_;
     const Schema& schema_;
@@ -232,7 +221,7 @@ private:
     std::vector<ecs::Entity> created_;  // entities that the running mutation spawned
     ecs::Hook created_hook_;
     Tick tick_ = 0;
-    bool is_running_ = false;  // in run() or finish()
+    bool is_running_ = false;  // in run()
 
     // Between start() and the end of an action: the running action. `words_`: its arguments for clients,
     // taken before the mutation, which may destroy the entities that they name.

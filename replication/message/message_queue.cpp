@@ -33,10 +33,10 @@ bool MessageQueue::add(std::span<const std::byte> bytes, net::Channel channel) {
     return true;
 }
 
-bool MessageQueue::add_event(std::span<const std::byte> message) {
+bool MessageQueue::add_event(std::span<const std::byte> bytes) {
     Waiting waiting = take_spare();
     ActionEvent event;
-    if (!actions_ || !actions_->read(message, event)) return false;
+    if (!actions_ || !actions_->read(bytes, event)) return false;
     waiting.message.type = event.type;
     waiting.message.words = std::move(event.words);
     waiting.message.tick = event.tick;

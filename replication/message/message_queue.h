@@ -27,9 +27,9 @@ public:
     /// Adds a message. `bytes` is the message without its first byte. Returns false, and only counts the
     /// message, if it is malformed. If the queue is full, everything in it is delivered first.
     bool add(std::span<const std::byte> bytes, net::Channel channel);
-    /// Adds a message with the event of an action. Returns false, without effect, if it is malformed. Events
-    /// and the reliable messages with the default key are one stream.
-    bool add_event(std::span<const std::byte> message);
+    /// As add(), for a message with the event of an action. Returns false, without effect, if it is
+    /// malformed. Events and the reliable messages with the default key are one stream.
+    bool add_event(std::span<const std::byte> bytes);
 
     /// Delivers messages and events in the order of arrival. It leaves one in the queue that waits for an
     /// entity, for the state of its tick, or for an earlier one of its stream. An event also waits until

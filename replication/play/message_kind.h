@@ -13,11 +13,10 @@ enum class MessageKind : std::uint8_t {
     typed = 3,           // a message of the schema, see message/typed_messages.h
     action_results = 4,  // from the server, reliable: the answers to the client's actions
     action_event = 5,    // from the server, reliable: the server or another player did an action
-    pending_gone = 6,    // from the server, reliable: pending entities that were destroyed on the server
+    gone = 6,            // from the server, reliable: see Gone
     ready = 7,           // from a client, reliable: the server can send state now
     player = 8,          // from the server, reliable: the client plays; names its player's entity
-    refused_value = 12,  // from the server, reliable: it refused a value, see play/owned_wire.h
-    send_owned = 13,     // from the server, reliable: the client sends its values of some entities again
+    refused_value = 12,  // from the server, reliable: it refused a value, see OwnedRefusal
     ticket = 24,         // from the server, reliable: lets a later connection take the player's seat
     resumed = 25,        // from the server, reliable: this connection got the seat of its ticket
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../codec/codec.h"
+#include "control_codec.h"
 
 namespace shoal::replication::all {
 namespace {
@@ -195,7 +196,8 @@ void OwnedReader::refuse(PlayerId id, Player& player, const OwnedValue& sent, st
     if (!world_.has(entity, ids_[sent.component])) return;  // the check removed the component
     if (const OwnerState state = state_of(entity); state.epoch == sent.epoch)
         set_state(entity, {state.epoch, sent.version});
-    send_(id, write_refusal({sent.version, sent.epoch, sent.net_id, sent.component, std::string(why)}));
+    send_(id, write_control(OwnedRefusal{sent.version, sent.epoch, sent.net_id, sent.component,
+                                         std::string(why.substr(0, kMaxRefusalBytes))}));
 }
 
 }  // namespace shoal::replication::all

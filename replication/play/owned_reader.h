@@ -35,8 +35,8 @@ public:
         std::uint64_t outdated = 0;  // values that arrived again, or after a newer value
     };
 
-    /// Sends a reliable message to a player.
-    using Send = std::function<void(PlayerId, std::span<const std::byte>)>;
+    /// Sends a control message to a player.
+    using Send = std::function<void(PlayerId, std::vector<std::byte>)>;
     /// The arguments must outlive this object. `tick`: time between two ticks.
     OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick, Send send);
     OwnedReader(const OwnedReader&) = delete;

@@ -1,8 +1,6 @@
 #include "owned_wire.h"
 
-#include "../../net/bytes.h"
 #include "../codec/codec.h"
-#include "message_kind.h"
 
 namespace shoal::replication::all {
 namespace {
@@ -87,31 +85,6 @@ bool read_owned(const Schema& schema, const OwnedValue* previous, const OwnedVal
     value.epoch = static_cast<std::uint16_t>(epoch);
     return epoch <= 0xffff && read_value(schema.components()[component].layout, {}, in, value.words) &&
            in.ok();
-}
-
-std::vector<std::byte> write_refusal(const OwnedRefusal& refusal) {
-    const std::string_view why = std::string_view(refusal.why).substr(0, kMaxRefusalBytes);
-    std::vector<std::byte> message(13 + why.size());
-    net::all::ByteWriter out(message);
-    out.u8(static_cast<std::uint64_t>(MessageKind::refused_value));
-    out.u32(refusal.version);
-    out.u16(refusal.epoch);
-    out.u32(refusal.net_id);
-    out.u16(refusal.component);
-    out.bytes(std::as_bytes(std::span(why)));
-    return message;
-}
-
-std::optional<OwnedRefusal> read_refusal(const Schema& schema, std::span<const std::byte> message) {
-    net::all::ByteReader in(message);
-    if (in.u8() != static_cast<std::uint8_t>(MessageKind::refused_value)) return std::nullopt;
-    if (message.size() < 13 || message.size() > 13 + kMaxRefusalBytes) return std::nullopt;
-    OwnedRefusal refusal{in.u32(), in.u16(), in.u32(), in.u16(), {}};
-    if (refusal.component >= schema.components().size() ||
-        schema.components()[refusal.component].role != Role::owner)
-        return std::nullopt;
-    for (const std::byte byte : message.subspan(13)) refusal.why += static_cast<char>(byte);
-    return refusal;
 }
 
 }  // namespace shoal::replication::all

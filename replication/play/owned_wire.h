@@ -36,14 +36,14 @@ bool read_owned(const Schema& schema, const OwnedValue* previous, const OwnedVal
 
 /// The server refuses a value of a client.
 struct OwnedRefusal {
+    static constexpr MessageKind kKind = MessageKind::refused_value;
     std::uint32_t version = 0;
     std::uint16_t epoch = 0;
     NetId net_id = 0;
     ComponentIndex component = 0;
-    std::string why;  // may contain any bytes
+    std::string why;  // at most kMaxRefusalBytes, any bytes
+
+    bool is_valid() const { return why.size() <= kMaxRefusalBytes; }
 };
-std::vector<std::byte> write_refusal(const OwnedRefusal& refusal);
-/// Returns nothing if the message has another kind, or is malformed.
-std::optional<OwnedRefusal> read_refusal(const Schema& schema, std::span<const std::byte> message);
 
 }  // namespace shoal::replication::all

@@ -192,11 +192,10 @@ void OwnedWriter::on_fate(std::uint64_t packet, bool delivered) {
     if (was_waiting && !waiting_.empty()) payloads_left_ = std::max(payloads_left_, 1u);
 }
 
-bool OwnedWriter::receive(std::span<const std::byte> message) {
-    const std::optional<OwnedRefusal> refusal = read_refusal(schema_, message);
-    if (!refusal) return false;
+bool OwnedWriter::receive(std::optional<OwnedRefusal> refusal) {
+    if (!refusal || !is_in(components_, refusal->component)) return false;
     stats_.refused += 1;
-    if (refusals_.size() < kMaxRefusals) refusals_.push_back(*refusal);
+    if (refusals_.size() < kMaxRefusals) refusals_.push_back(std::move(*refusal));
     return true;
 }
 

@@ -48,9 +48,9 @@ public:
     /// once between two calls of Receiver::apply(), outside of hooks and queries.
     void update(const Before& before);
     /// Keeps the server's message that it refused a value, until the world has the server's value; the
-    /// handler is not told of more than 64 that wait. Returns false, without effect, if the message has
-    /// another kind or is malformed.
-    bool receive(std::span<const std::byte> message);
+    /// handler is not told of more than 64 that wait. Returns false, without effect, if there is none, or it
+    /// is malformed.
+    bool receive(std::optional<OwnedRefusal> refusal);
     /// Prepares for a new connection to a server that knows what this client has: it counts messages anew.
     void reconnect();
     /// Removes all entities and values, for a new connection. Call it after Receiver::reset().

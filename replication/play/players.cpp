@@ -33,6 +33,8 @@ void Players::connect(Player& player, net::PeerId connection) {
 void Players::disconnect(Player& player) {
     if (player.connection) by_connection_[player.connection.index()] = nullptr;
     player.connection = {};
+    player.unsent.clear();
+    player.unsent_bytes = 0;
 }
 
 const Players::Player* Players::find(PlayerId id) const {

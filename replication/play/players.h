@@ -30,6 +30,8 @@ public:
         std::uint16_t messages = 0;  // handled ones that are in order with actions, modulo 2^16
         // Entities that messages to the client named before it had acknowledged them, by net id.
         std::vector<NetId> named;
+        std::deque<std::vector<std::byte>> unsent;  // control messages that found no room, the oldest first
+        std::size_t unsent_bytes = 0;               // sum of their sizes
         Seat seat;
         SeatKey key;
         net::all::Networks networks;  // of its last connection, if the player is away

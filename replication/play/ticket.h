@@ -11,6 +11,7 @@
 #include "../../net/bytes.h"
 #include "../../net/crypto/entropy.h"
 #include "action_stream.h"
+#include "message_kind.h"
 #include "player_id.h"
 
 namespace shoal::replication::all {
@@ -39,6 +40,7 @@ struct Resumption {
 
 /// The server's answer to a Resumption that it accepts.
 struct Resumed {
+    static constexpr MessageKind kKind = MessageKind::resumed;
     bool keeps = false;                                        // false: the client must load the world again
     std::array<std::uint32_t, kActionStreams> next_actions{};  // next sequence numbers, if !keeps
     std::uint8_t epoch = 0;                                    // epoch of the ordered stream, if !keeps

@@ -199,13 +199,11 @@ const Attack kAttacks[] = {
      .moving = 500,
      .tick =
          [](Town&, Guest& guest, int i) {
-             std::vector<std::uint32_t> slots;
-             for (std::uint32_t n = 0; n < kMaxRebases; ++n)
-                 slots.push_back((static_cast<std::uint32_t>(i) * 64 + n) % 500);
-             std::vector<std::byte> message;
-             write_rebase(slots, message);
+             Rebase rebase;
+             for (std::uint32_t n = 0; n < Rebase::kMax; ++n)
+                 rebase.entity_slots.push_back((static_cast<std::uint32_t>(i) * 64 + n) % 500);
              static_cast<void>(guest.client.endpoint().send_message(guest.client.endpoint().server(),
-                                                                    net::unordered(), message));
+                                                                    net::unordered(), write_control(rebase)));
          },
      .limit = 500'000},
     {.name = "action_flood",

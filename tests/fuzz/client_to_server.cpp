@@ -292,11 +292,10 @@ private:
                 return say(op, message);
             }
             case 4: {  // a rebase
-                Payload message(1, static_cast<std::byte>(MessageKind::rebase));
-                for (unsigned slots = 1 + (op >> 4); slots > 0; --slots) {
-                    const std::uint32_t slot = some_slot(in_);
-                    for (unsigned i = 0; i < 4; ++i) message.push_back(std::byte(slot >> 8 * i & 0xFF));
-                }
+                Rebase rebase;
+                for (unsigned slots = 1 + (op >> 4); slots > 0; --slots)
+                    rebase.entity_slots.push_back(some_slot(in_));
+                Payload message = write_control(rebase);
                 if (op & 8) message.resize(message.size() - in_.u8() % 4u);
                 return say(op, message);
             }
@@ -318,8 +317,8 @@ private:
         if (!client_.is_connected(client_.server())) return;
         const Payload exact(message);
         const bool is_game = !exact.empty() && exact[0] == static_cast<std::byte>(MessageKind::game);
-        const bool is_rebase = exact.size() >= 5 && exact.size() % 4 == 1 &&
-                               exact[0] == static_cast<std::byte>(MessageKind::rebase);
+        const bool is_rebase = !exact.empty() && exact[0] == static_cast<std::byte>(MessageKind::rebase) &&
+                               read_control<Rebase>(std::span(exact).subspan(1));
         using shoal::net::Channel;
         constexpr Channel kChannels[] = {Channel::reliable, Channel::unreliable, Channel::sequenced};
         const Channel channel = kChannels[op / 16 % 3];

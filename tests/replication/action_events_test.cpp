@@ -78,20 +78,6 @@ TEST(Actions, EventsForWhichAClientIsTooSlowAreCounted) {
     EXPECT_EQ(actor.kicked + other.kicked, "");
 }
 
-TEST(Actions, APlayerThatAResultDisconnectsLeaves) {
-    Stage stage(stage_schema());
-    Stage::Client& slow = stage.add_client();
-    stage.run(5);
-    stage.queue_is_full = true;
-    for (std::uint32_t sent = 16; sent < 3'000 && slow.kicked.empty(); sent += 16) {
-        for (int i = 0; i < 16; ++i) slow.act(Shout{"?", 0});
-        stage.step();
-        slow.actions.reset({0, sent}, 0);  // a client that does not wait for its answers
-        slow.actions.set_player(true, {}, stage.next_tick);
-    }
-    EXPECT_EQ(slow.kicked, "too many results of actions wait for it");
-}
-
 TEST(Actions, APlayerWhoseEntityTheActionDestroyedIsNamed) {
     for (const std::string_view destroyer : {"mutation", "observer", "handler"}) {
         SCOPED_TRACE(destroyer);

@@ -48,8 +48,9 @@ void expect_only_whole(const std::vector<std::byte>& message, Read&& read) {
 
 TEST(ActionWire, AnEventIsReadBackAndOnlyAsAWhole) {
     const Schema schema = shove_schema();
-    const std::vector<std::byte> message =
+    std::vector<std::byte> message =
         write_event(schema, {0xfffffffe, net::PeerId{0x10002}, 70'000, 0, words_of(9)});
+    message.erase(message.begin());  // its kind
     expect_only_whole(message, [&](std::span<const std::byte> bytes) {
         ActionEvent event;
         if (!read_event(schema, bytes, event)) return false;
@@ -65,7 +66,6 @@ TEST(ActionWire, AnEventOfATypeThatTheSchemaDoesNotHaveIsRefused) {
     const Schema schema = shove_schema();
     for (const std::uint32_t type : {1u, 2u, 255u, 256u}) {
         BitWriter out;
-        out.write(static_cast<std::uint64_t>(MessageKind::action_event), 8);
         out.write(5, 32);
         out.write(0, 32);
         out.write_golomb(type, 2);
@@ -75,30 +75,6 @@ TEST(ActionWire, AnEventOfATypeThatTheSchemaDoesNotHaveIsRefused) {
         ActionEvent event;
         EXPECT_FALSE(read_event(schema, bytes, event)) << type;
     }
-}
-
-TEST(ActionWire, ResultsAreReadBackAndOnlyAsAWhole) {
-    const std::vector<ActionResult> results{{ActionStream::ordered, 0x1ffff, true, {7, 0, 9}, ""},
-                                            {ActionStream::independent, 3, false, {}, "no"}};
-    expect_only_whole(write_results(results, 44), [&](std::span<const std::byte> bytes) {
-        const std::optional<ActionResults> read = read_results(bytes);
-        if (!read) return false;
-        EXPECT_EQ(read->tick, 44u);
-        EXPECT_EQ(read->results.size(), 2u);
-        EXPECT_EQ(read->results[0].sequence, 0xffffu);
-        EXPECT_EQ(read->results[0].created, results[0].created);
-        EXPECT_EQ(read->results[1].stream, ActionStream::independent);
-        EXPECT_FALSE(read->results[1].is_accepted);
-        EXPECT_EQ(read->results[1].why_not, "no");
-        return true;
-    });
-}
-
-TEST(ActionWire, PendingIdsThatAreGoneAreReadBack) {
-    const std::vector<PendingId> ids{0xff000001, 0xff000002};
-    const std::vector<std::byte> message = write_gone(ids);
-    EXPECT_EQ(read_gone(message), ids);
-    EXPECT_FALSE(read_gone(std::span(message).first(message.size() - 1)));
 }
 
 // The ticks rise by the steps between the calls, and wrap around.
@@ -144,40 +120,6 @@ TEST(ActionWire, ARunBeginsWithTheNumberTheEpochAndTheTickOfItsFirstAction) {
     EXPECT_EQ(in.read(8), 9u);
     EXPECT_EQ(in.read(32), 0x12345678u);
     EXPECT_EQ(in.read_golomb(0), 2u) << "actions, minus 1";
-}
-
-TEST(ActionWire, ResultsAboveALimitAreRefused) {
-    const auto is_read = [](const std::vector<ActionResult>& results) {
-        return read_results(write_results(results, 44)).has_value();
-    };
-    EXPECT_TRUE(is_read(std::vector<ActionResult>(kActionStreams * kMaxWaitingActions)));
-    EXPECT_FALSE(is_read(std::vector<ActionResult>(kActionStreams * kMaxWaitingActions + 1)));
-    const auto created = [](std::size_t count) {
-        return std::vector<ActionResult>{{ActionStream::ordered, 1, true, std::vector<NetId>(count, 9), ""}};
-    };
-    EXPECT_TRUE(is_read(created(kMaxCreated)));
-    EXPECT_FALSE(is_read(created(kMaxCreated + 1)));
-    // A reason is cut when it is written, so the bits of a longer one are written here.
-    for (const std::uint32_t size : {64u, 65u, 127u}) {
-        BitWriter out;
-        out.write(static_cast<std::uint64_t>(MessageKind::action_results), 8);
-        out.write(44, 32);
-        out.write_golomb(1, 2);
-        out.write(0, 1 + 16 + 1);  // the stream, the number, and not accepted
-        out.write(size, 7);
-        for (std::uint32_t i = 0; i < size; ++i) out.write('a', 8);
-        std::vector<std::byte> bytes(out.byte_count());
-        out.copy_to(bytes);
-        const std::optional<ActionResults> read = read_results(bytes);
-        ASSERT_EQ(read.has_value(), size <= 64) << size;
-        if (read) {
-            EXPECT_EQ(read->results[0].why_not, std::string(64, 'a'));
-        }
-    }
-    const std::vector<ActionResult> wordy{{ActionStream::ordered, 1, false, {}, std::string(300, 'b')}};
-    const std::optional<ActionResults> cut = read_results(write_results(wordy, 44));
-    ASSERT_TRUE(cut);
-    EXPECT_EQ(cut->results[0].why_not, std::string(64, 'b'));
 }
 
 /// Reads the bits of a run.
@@ -243,7 +185,8 @@ TEST(ActionWire, ArgumentsHaveAtMost512Bytes) {
         ActionRun run;
         EXPECT_EQ(read_actions(schema, 0, in, read, run), fits);
         ActionEvent event;
-        EXPECT_EQ(read_event(schema, write_event(schema, {1, {}, 0, 0, words}), event), fits);
+        const std::vector<std::byte> message = write_event(schema, {1, {}, 0, 0, words});
+        EXPECT_EQ(read_event(schema, std::span(message).subspan(1), event), fits);
     }
     EXPECT_GT(fitting, 10);
     EXPECT_GT(refused, 10);
@@ -265,18 +208,6 @@ TEST(ActionWire, ATruncatedRunIsRefused) {
         ActionRun run;
         EXPECT_EQ(read_actions(schema, 0, in, read, run), size == bytes.size()) << size;
     }
-}
-
-TEST(ActionWire, AMessageIsOfOneKind) {
-    const std::vector<std::byte> gone = write_gone(std::vector<PendingId>{0xff000001});
-    const std::vector<std::byte> results = write_results({}, 44);
-    EXPECT_FALSE(read_results(gone));
-    EXPECT_TRUE(read_results(results));
-    EXPECT_TRUE(read_gone(gone));
-    std::vector<std::byte> other = gone;
-    other[0] ^= std::byte{1};
-    EXPECT_FALSE(read_gone(other));
-    EXPECT_FALSE(read_gone({}));
 }
 
 }  // namespace

@@ -607,6 +607,7 @@ TEST(Actions, AnAnswerThatWaitedForRoomInTheLostConnectionIsSentOnce) {
     stage.run(3);
     EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
     stage.actions.set_away(client.id);
+    client.unsent.clear();
     stage.run(3);
     stage.queue_is_full = false;
     stage.actions.reconnect(client.id, client.actions.first());
@@ -632,6 +633,7 @@ TEST(Actions, AnEntityThatDiedWhileTheClientWasAwayIsGone) {
     ecs::Query<const Place>(stage.world).destroy_all();
     stage.run(3);
     EXPECT_TRUE(client.world.is_alive(made));
+    stage.loss = 0;
     stage.actions.reconnect(client.id, client.actions.first());
     stage.settle();
     EXPECT_FALSE(client.world.is_alive(made));

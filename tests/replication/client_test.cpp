@@ -91,8 +91,7 @@ TEST(Client, Rule04ARefusedPayloadIsNotAcknowledgedAndARebaseIsRequested) {
     ASSERT_EQ(server.fates.size(), 1u);
     EXPECT_FALSE(server.fates[0].delivered);
     EXPECT_EQ(player.client.stats().payloads_withheld, 1u);
-    const std::vector<std::byte> rebase = {std::byte{1}, std::byte{44}, std::byte{1}, std::byte{0},
-                                           std::byte{0}};
+    const std::vector<std::byte> rebase = write_control(Rebase{{300}});
     const std::vector<std::byte> ready = {std::byte{7}};
     EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{ready, rebase}));
     EXPECT_TRUE(player.client.receiver().rebases().empty());
@@ -118,8 +117,7 @@ TEST(Client, ARebaseRequestWaitsWhileTheMessageQueueIsFull) {
     for (int i = 0; i < 400 && !player.client.receiver().rebases().empty(); ++i) server.step();
     EXPECT_TRUE(player.client.receiver().rebases().empty());
     for (int i = 0; i < 400; ++i) server.step();
-    const std::vector<std::byte> rebase = {std::byte{1}, std::byte{44}, std::byte{1}, std::byte{0},
-                                           std::byte{0}};
+    const std::vector<std::byte> rebase = write_control(Rebase{{300}});
     EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);
 }
 
@@ -129,18 +127,6 @@ static_assert(!std::is_constructible_v<Client, ecs::World&, Schema, net::Sink&, 
 static_assert(!std::is_constructible_v<Client, ecs::World&, const Schema, net::Sink&, ClientOptions>);
 static_assert(std::is_constructible_v<Server, ecs::World&, const Schema&, net::Sink&, ServerOptions>);
 static_assert(!std::is_constructible_v<Server, ecs::World&, Schema, net::Sink&, ServerOptions>);
-
-TEST(Client, IgnoresASecondWelcomeOfOneConnection) {
-    Link link;
-    Link::Player& player = link.add();
-    link.run(20);
-    ASSERT_TRUE(player.client.welcome());
-    const std::uint32_t tick_us = player.client.welcome()->tick_us;
-    static_cast<void>(
-        link.server.host().send_message(link.listener.last, net::unordered(), write_welcome({1, 7})));
-    link.run(5);
-    EXPECT_EQ(player.client.welcome()->tick_us, tick_us);
-}
 
 TEST(Client, LearnsTheLengthOfATickAndTheRandomSeed) {
     ServerOptions options = Link::default_options();
@@ -277,7 +263,7 @@ TEST(Client, WithATicketItIsReadyOnlyAfterTheAnswerToTheTicket) {
     for (int i = 0; i < 10; ++i) server.step();
     EXPECT_TRUE(server.messages.empty());
     EXPECT_EQ(player.client.phase(), Phase::resuming);
-    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, write_resumed({})),
+    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, write_control(Resumed{})),
               net::SendResult::queued);
     for (int i = 0; i < 10; ++i) server.step();
     EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{{std::byte{7}}}));
@@ -292,7 +278,7 @@ TEST(Client, TheAnswerToATicketDoesNotMakeItReady) {
     Link::Player& player = link.add(link.schema, options);
     player.client.connect(link.wire.address, Ticket{PlayerId{1u << 16}, {}}.bytes());
     for (int i = 0; i < 10; ++i) server.step();
-    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, write_resumed({})),
+    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, write_control(Resumed{})),
               net::SendResult::queued);
     for (int i = 0; i < 10; ++i) server.step();
     EXPECT_TRUE(server.messages.empty());
@@ -312,9 +298,7 @@ TEST(Client, WaitsForStateThenLoadsThenPlays) {
     for (int i = 0; i < 3; ++i) server.step();
     EXPECT_EQ(player.client.phase(), Phase::loading);
     EXPECT_FALSE(player.client.player());
-    std::vector<std::byte> message;
-    write_player(0, message);
-    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, message),
+    ASSERT_EQ(server.host.send_message(server.peer, net::Channel::reliable, write_control(PlayerEntity{})),
               net::SendResult::queued);
     for (int i = 0; i < 3; ++i) server.step();
     EXPECT_EQ(player.client.phase(), Phase::playing);

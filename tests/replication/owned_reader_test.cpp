@@ -285,29 +285,5 @@ TEST(OwnedReader, ReferencesAreReadAsThePlayerSeesThem) {
     EXPECT_EQ(stage.world.get<Aim>(harbour.ship).target, harbour.ship);
 }
 
-TEST(OwnedReader, AMalformedRefusalIsNone) {
-    const Schema schema = owned_schema();
-    const ComponentIndex banner = Harbour::component<Banner>();
-    const std::vector<std::byte> message =
-        write_refusal({0x1234'5678, 0xfedc, 7, banner, std::string(100, '\xfe')});
-    const std::optional<OwnedRefusal> read = read_refusal(schema, message);
-    ASSERT_TRUE(read);
-    EXPECT_EQ(read->version, 0x1234'5678u);
-    EXPECT_EQ(read->epoch, 0xfedcu);
-    EXPECT_EQ(read->net_id, 7u);
-    EXPECT_EQ(read->component, banner);
-    EXPECT_EQ(read->why, std::string(kMaxRefusalBytes, '\xfe'));
-    for (std::size_t size = 0; size < 13; ++size)
-        EXPECT_FALSE(read_refusal(schema, std::span(message).first(size)));
-    EXPECT_FALSE(read_refusal(schema, write_refusal({1, 0, 7, Harbour::component<Cargo>(), "no"})))
-        << "not a component of the owner";
-    EXPECT_FALSE(read_refusal(schema, write_refusal({1, 0, 7, 0x8000, "no"})));
-    std::vector<std::byte> longer = message;
-    longer.push_back(std::byte{0});
-    EXPECT_FALSE(read_refusal(schema, longer)) << "a reason that is too long";
-    longer[0] = std::byte{13};
-    EXPECT_FALSE(read_refusal(schema, longer)) << "another kind";
-}
-
 }  // namespace
 }  // namespace shoal::replication::all::owned_reader_test

@@ -264,15 +264,17 @@ TEST(OwnedWriter, ARefusalIsToldWhenTheServersValueIsThere) {
     EXPECT_EQ(told.size(), 1u);
     const NetId own = harbour.stage.sender.net_id(harbour.ship);
     for (const NetId net_id : {own, own + 1'000, NetId{0}})
-        EXPECT_TRUE(writer.receive(write_refusal({1'000, 0, net_id, banner, "no"})));
+        EXPECT_TRUE(writer.receive(OwnedRefusal{1'000, 0, net_id, banner, "no"}));
     harbour.stage.run(10);
     EXPECT_EQ(told.size(), 1u) << "no record says so";
-    EXPECT_TRUE(writer.receive(write_refusal({1, 0, own, banner, "no"})));
+    EXPECT_TRUE(writer.receive(OwnedRefusal{1, 0, own, banner, "no"}));
     harbour.stage.run(1);
     EXPECT_EQ(told.size(), 2u);
-    EXPECT_FALSE(writer.receive({}));
+    EXPECT_FALSE(writer.receive(std::nullopt));
+    EXPECT_FALSE(writer.receive(OwnedRefusal{1, 0, own, Harbour::component<harbour::Cargo>(), "no"}));
+    EXPECT_FALSE(writer.receive(OwnedRefusal{1, 0, own, 0x8000, "no"}));
     for (std::uint32_t i = 0; i < 1'000; ++i)
-        EXPECT_TRUE(writer.receive(write_refusal({1'000 + i, 1, own, banner, "no"})));
+        EXPECT_TRUE(writer.receive(OwnedRefusal{1'000 + i, 1, own, banner, "no"}));
     harbour.stage.run(1);
     EXPECT_LE(told.size(), 66u) << "they are bounded";
 }

@@ -104,8 +104,7 @@ TEST(Seat, Trap46AClientDoesNotPlayBeforeItHasItsEntity) {
     ASSERT_TRUE(id);
     const ecs::Entity late = early.world.spawn(Position{4, 0, 0});
     early.world.add<Replicated>(late);
-    std::vector<std::byte> done;
-    write_player(early.server.assign_net_id(late), done);
+    const std::vector<std::byte> done = write_control(PlayerEntity{early.server.assign_net_id(late)});
     // The game's first update that sends the entity is held back: the client's payloads are lost.
     early.server.on_join([&](PlayerId) { return late; });
     ASSERT_EQ(early.server.host().send_message(id, net::Channel::reliable, done), net::SendResult::queued);

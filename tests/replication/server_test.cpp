@@ -525,22 +525,75 @@ TEST(Server, PollHandlesMessagesThatHadToWait) {
     EXPECT_NEAR(heard, at_once + 10, 2) << "a second later";
 }
 
-// The client would never play.
-TEST(Server, APlayerThatCannotBeToldThatItPlaysIsDisconnected) {
+/// Sends reliable messages until the queue of a connection has no room for one byte.
+template <class Send>
+void fill_queue(Send&& send) {
+    const std::vector<std::byte> big(900);
+    for (const std::size_t size : {900u, 1u})
+        while (send(std::span(big).first(size)) == net::SendResult::queued) {
+        }
+}
+
+/// A server that fills the queue of its player before it tells it that it plays.
+struct FullQueue {
+    FullQueue() {
+        link.server.on_join([&](PlayerId id) {
+            fill_queue([&](std::span<const std::byte> bytes) {
+                return link.server.send_message(id, net::Channel::reliable, bytes);
+            });
+            return ship = link.world.spawn(Replicated{}, Position{});
+        });
+        while (link.server.phase(link.listener.last) != Phase::playing) link.step();
+    }
     Link link;
-    link.server.on_join([&](PlayerId id) {
-        const std::vector<std::byte> big(900);
-        for (const std::size_t size : {900u, 1u})
-            while (link.server.send_message(id, net::Channel::reliable, std::span(big).first(size)) ==
-                   net::SendResult::queued) {
-            }
-        return ecs::Entity{};
-    });
     Link::Player& player = link.add();
+    ecs::Entity ship;
+};
+
+TEST(Server, AControlMessageThatFindsNoRoomWaitsAndIsInOrder) {
+    FullQueue full;
+    Link& link = full.link;
+    const PlayerId id = link.listener.last;
+    link.run(3);
+    EXPECT_EQ(full.player.client.phase(), Phase::loading) << "it was not told";
+    const ecs::Entity last = link.world.spawn(Replicated{}, at(1));
+    for (int i = 0; i < 100; ++i) link.server.set_player(id, i % 2 != 0 ? full.ship : last);
+    link.server.set_player(id, last);
+    for (int i = 0; i < 3'000 && full.player.client.phase() != Phase::playing; ++i) link.step();
+    ASSERT_EQ(full.player.client.phase(), Phase::playing) << full.player.client.failure();
+    link.run(60);
+    EXPECT_EQ(full.player.client.player(),
+              full.player.client.receiver().entity(link.server.assign_net_id(last)));
+    EXPECT_EQ(link.listener.leaves, 0);
+}
+
+TEST(Server, APlayerForWhichTooManyControlMessagesWaitIsDisconnectedByTheNextTick) {
+    FullQueue full;
+    Link& link = full.link;
+    const PlayerId id = link.listener.last;
+    // A player message takes 5 bytes, the ticket after it 25.
+    for (int i = 0; i < 65'536 / 30 + 200; ++i) link.server.set_player(id, full.ship);
+    EXPECT_EQ(link.server.phase(id), Phase::playing);
     link.run(20);
-    EXPECT_FALSE(player.client.is_connected());
-    EXPECT_NE(player.client.failure().find("too many messages wait for it"), std::string::npos)
-        << player.client.failure();
+    EXPECT_EQ(link.listener.leaves, 1);
+    EXPECT_FALSE(full.player.client.is_connected());
+    EXPECT_NE(full.player.client.failure().find("too many messages wait for it"), std::string::npos)
+        << full.player.client.failure();
+}
+
+TEST(Server, AClientThatFindsNoRoomSaysLaterThatItIsReady) {
+    Link link;
+    ClientOptions options;
+    options.is_ready_at_once = false;
+    Link::Player& player = link.add(link.schema, options);
+    link.run(5);
+    ASSERT_TRUE(player.client.is_connected());
+    fill_queue([&](std::span<const std::byte> bytes) {
+        return player.client.send_message(net::Channel::reliable, bytes);
+    });
+    player.client.ready();
+    for (int i = 0; i < 3'000 && player.client.phase() != Phase::playing; ++i) link.step();
+    EXPECT_EQ(player.client.phase(), Phase::playing) << player.client.failure();
 }
 
 TEST(Server, APlayerWhoseEntityIsDeadHasNone) {
@@ -640,14 +693,37 @@ TEST(Server, Rule30AClientGetsNoMoreEntitiesThanItSaysItCanTake) {
 }
 
 TEST(Server, MalformedMessagesEndTheConnection) {
-    const std::vector<std::vector<std::byte>> messages = {
-        {},                                          // nothing
-        {std::byte{9}, std::byte{1}},                // unknown kind
-        {std::byte{1}},                              // a rebase without slots
-        {std::byte{1}, std::byte{0}, std::byte{0}},  // a rebase of half a slot
-        std::vector<std::byte>(10, std::byte{1}),    // a rebase of two and a quarter slots
+    const auto longer = [](std::vector<std::byte> message, std::size_t by) {
+        message.resize(message.size() + by);
+        return message;
+    };
+    std::vector<std::byte> padded = write_control(Rebase{{1}});
+    padded.back() |= std::byte{0x80};
+    std::vector<std::vector<std::byte>> messages = {
+        {},                            // nothing
+        {std::byte{9}, std::byte{1}},  // unknown kind
+        {std::byte{255}},              // unknown kind
+        {std::byte{3}},                // a typed message without its order
+        {std::byte{1}},                // a rebase without a length
+        write_control(Rebase{}),       // a rebase without slots
+        longer(write_control(Rebase{{1}}), 1),
+        padded,
+        write_control(Rebase{std::vector<std::uint32_t>(Rebase::kMax + 1)}),
+        {std::byte{1}, std::byte{0xd}, std::byte{0}, std::byte{0}},  // two slots, but not their bits
+        longer(write_control(CanLoad{}), 1),
+        // What only a server says.
+        write_control(Welcome{1, 1}),
+        write_control(ActionResults{}),
+        {std::byte{5}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}},
+        write_control(Gone{}),
+        write_control(PlayerEntity{}),
+        write_control(OwnedRefusal{}),
+        write_control(NextTicket{{PlayerId{9}, {}}, 5}),
+        write_control(Resumed{}),
     };
     for (const auto& message : messages) {
+        SCOPED_TRACE(testing::Message() << (message.empty() ? -1 : std::to_integer<int>(message[0])) << ", "
+                                        << message.size() << " bytes");
         Link link;
         Rogue rogue(link);
         for (int i = 0; i < 8; ++i) rogue.step();
@@ -655,7 +731,9 @@ TEST(Server, MalformedMessagesEndTheConnection) {
         ASSERT_EQ(rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable, message),
                   net::SendResult::queued);
         for (int i = 0; i < 8; ++i) rogue.step();
-        EXPECT_EQ(link.listener.leaves, 1) << message.size() << " bytes";
+        EXPECT_EQ(link.listener.leaves, 1);
+        EXPECT_EQ(link.listener.last_reason, net::DisconnectReason::protocol_error);
+        EXPECT_NE(rogue.last_text.find("malformed message"), std::string::npos) << rogue.last_text;
     }
 }
 
@@ -664,10 +742,10 @@ TEST(Server, ARebaseOfAnySlotsIsHarmless) {
     link.world.spawn(Replicated{}, Position{});
     Rogue rogue(link);
     for (int i = 0; i < 8; ++i) rogue.step();
-    std::vector<std::byte> message(1 + 4 * kMaxRebases, std::byte{0xee});
-    message[0] = std::byte{1};
-    ASSERT_EQ(rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable, message),
-              net::SendResult::queued);
+    const Rebase rebase{std::vector<std::uint32_t>(Rebase::kMax, 0xeeeeeeee)};
+    ASSERT_EQ(
+        rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable, write_control(rebase)),
+        net::SendResult::queued);
     for (int i = 0; i < 8; ++i) rogue.step();
     EXPECT_EQ(link.listener.leaves, 0);
 }

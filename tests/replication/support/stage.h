@@ -14,7 +14,7 @@
 #include "replication/action/client_actions.h"
 #include "replication/action/server_actions.h"
 #include "replication/message/message_queue.h"
-#include "replication/play/message_kind.h"
+#include "replication/play/control_codec.h"
 #include "replication/play/owned_reader.h"
 #include "replication/play/owned_writer.h"
 #include "replication/play/uplink.h"
@@ -61,10 +61,17 @@ public:
         }
         const Schema& schema() const { return *of; }
         void hear(std::span<const std::byte> message) {
-            const bool is_event =
-                !message.empty() && message[0] == static_cast<std::byte>(MessageKind::action_event);
-            is_broken = is_broken || (is_event && !queue.add_event(message));
-            actions.receive(message);
+            const std::span<const std::byte> bytes = message.subspan(1);
+            const auto kind = static_cast<MessageKind>(message[0]);
+            bool is_valid = false;
+            if (kind == MessageKind::action_event) is_valid = queue.add_event(bytes);
+            if (kind == MessageKind::action_results)
+                is_valid = actions.receive(read_control<ActionResults>(bytes), bytes.size());
+            if (kind == MessageKind::gone)
+                is_valid = actions.receive(read_control<Gone>(bytes), bytes.size());
+            if (kind == MessageKind::refused_value)
+                is_valid = owned.receive(read_control<OwnedRefusal>(bytes));
+            is_broken = is_broken || !is_valid;
         }
         bool update(net::Time at, std::optional<Tick> render_tick) {
             actions.end_accepted();
@@ -88,7 +95,8 @@ public:
         Tick delay = 0;  // of its render tick; 0: it has none
         std::uint64_t next_up = 1, next_down = 1;
         std::deque<Bytes> up, down, messages;
-        ecs::Entity player_entity;  // on the server
+        std::deque<std::vector<std::byte>> unsent;  // control messages that found no room
+        ecs::Entity player_entity;                  // on the server
         std::string kicked;
     };
 
@@ -98,8 +106,8 @@ public:
           sender(world, schema, {.tag = tag ? tag(world) : ecs::ComponentId{}}),
           actions(world, schema, sender, *this, limits, 60),
           owned(world, schema, sender, std::chrono::microseconds(16'667),
-                [this](net::PeerId id, std::span<const std::byte> message) {
-                    EXPECT_EQ(send_reliable(id, message), net::SendResult::queued);
+                [this](net::PeerId id, std::vector<std::byte> message) {
+                    send_control(id, std::move(message));
                 }),
           random(seed) {
         uplink.set(Section::actions, &actions);
@@ -120,6 +128,7 @@ public:
     /// One tick of the server, and one update of each client.
     void step() {
         ++now;
+        for (const auto& client : clients) send_unsent(*client);
         for (const auto& client : clients) receive_up(*client);
         actions.run(next_tick);
         if (on_step) on_step();
@@ -193,17 +202,25 @@ private:
         return nullptr;
     }
 
-    net::SendResult send_reliable(net::PeerId id, std::span<const std::byte> message) override {
-        if (queue_is_full) return net::SendResult::queue_full;
-        Client& client = *find(id);
+    bool send_reliable(Client& client, std::span<const std::byte> message) {
+        if (queue_is_full) return false;
         int due = arrival();
         while (loses()) due += 3;
         if (!client.messages.empty()) due = std::max(due, client.messages.back().due);
         client.messages.push_back({0, due, false, {message.begin(), message.end()}});
-        return net::SendResult::queued;
+        return true;
+    }
+    void send_control(net::PeerId id, std::vector<std::byte> message) override {
+        Client& client = *find(id);
+        client.unsent.push_back(std::move(message));
+        send_unsent(client);
+    }
+    void send_unsent(Client& client) {
+        while (!client.unsent.empty() && send_reliable(client, client.unsent.front()))
+            client.unsent.pop_front();
     }
     bool send_event(net::PeerId id, std::span<const std::byte> message) override {
-        return send_reliable(id, message) == net::SendResult::queued;
+        return send_reliable(*find(id), message);
     }
     void disconnect_player(net::PeerId id, std::string_view why) override { kick(*find(id), why); }
     void give_entity(net::PeerId id, ecs::Entity entity) override {
@@ -252,10 +269,7 @@ private:
         });
         for (const std::uint32_t slot : client.receiver.rebases()) sender.rebase(client.peer, slot);
         client.receiver.drop_rebases(client.receiver.rebases().size());
-        take_due(client.messages, [&](const Bytes& message) {
-            client.hear(message.bytes);
-            static_cast<void>(client.owned.receive(message.bytes));
-        });
+        take_due(client.messages, [&](const Bytes& message) { client.hear(message.bytes); });
     }
     void update(Client& client) {
         EXPECT_TRUE(client.actions.take_answers());
