@@ -1,6 +1,5 @@
 #include "reconnect.h"
 
-#include <utility>
 #include <vector>
 
 namespace shoal::replication::all {

@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "../net/socket/key_file.h"
 #include "../net/socket/system_random.h"

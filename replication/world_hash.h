@@ -3,7 +3,6 @@
 // equal.
 
 #include <cstdint>
-#include <vector>
 
 #include "history/shadow.h"
 #include "receive/receiver.h"

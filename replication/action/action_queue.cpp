@@ -144,11 +144,4 @@ void ActionQueue::on_fate(std::uint64_t packet, bool delivered) {
     while (!sent_.empty() && sent_[0].packet == 0) sent_.pop();
 }
 
-bool ActionQueue::is_consistent() const {
-    return std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
-        return stream.waiting.size() <= kMaxWaitingActions &&
-               stream.received - stream.first <= stream.waiting.size();
-    });
-}
-
 }  // namespace shoal::replication::all

@@ -1,6 +1,5 @@
 #include "action_wire.h"
 
-#include <algorithm>
 #include <cassert>
 #include <utility>
 

@@ -64,8 +64,4 @@ void Overlay::end(Ends&& ends) {
     ended_.clear();
 }
 
-bool Overlay::is_consistent() const {
-    return entries_.size() < kFullEntries + kMaxTouched * kMaxComponents;
-}
-
 }  // namespace shoal::replication::all

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <cstring>
 
 namespace shoal::replication::all {
 namespace {
@@ -181,13 +180,6 @@ void History::clear() {
     for (std::uint32_t i = 0; i < count_; ++i) pool_->release(stored(i));
     if (capacity_ != 0) pool_->free(block_, capacity_ * kStoredWords);
     *this = {};
-}
-
-bool History::is_consistent() const {
-    if (count_ > capacity_ || (capacity_ != 0) != (pool_ != nullptr)) return false;
-    for (std::uint32_t i = 1; i < count_; ++i)
-        if (!is_newer(stored(i).tick, stored(i - 1).tick)) return false;
-    return true;
 }
 
 }  // namespace shoal::replication::all

@@ -116,8 +116,7 @@ public:
     void drop_replaced(Tick tick, Tick kept);
     void clear();
 
-    /// For tests: each version is newer than the one before it.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     /// Returns nothing if there is no such version.

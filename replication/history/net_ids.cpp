@@ -108,25 +108,4 @@ void NetIds::empty_bucket(NetId net_id) {
     buckets_[gap] = kNone;
 }
 
-bool NetIds::is_consistent() const {
-    std::size_t used = 0, filled = 0;
-    for (std::uint32_t index = 0; index < index_count(); ++index) {
-        const Row& row = rows_[index];
-        if (row.net_id == 0 && row.entity) return false;
-        if (row.net_id == 0) continue;
-        ++used;
-        if (find(row.net_id) != index) return false;
-        if (row.entity && row.entity.index >= by_entity_.size()) return false;
-    }
-    for (std::size_t i = 0; i < by_entity_.size(); ++i)
-        if (by_entity_[i] != kNone && rows_[by_entity_[i]].entity.index != i) return false;
-    for (const std::uint32_t bucket : buckets_) filled += bucket != kNone;
-    std::vector<bool> is_recycled(rows_.size());
-    for (const std::uint32_t index : recycled_) {
-        if (is_recycled[index] || rows_[index].net_id != 0) return false;
-        is_recycled[index] = true;
-    }
-    return used == size_ && filled == size_ && size_ * 2 <= buckets_.size();
-}
-
 }  // namespace shoal::replication::all

@@ -68,8 +68,7 @@ public:
     /// Number of calls of release().
     std::uint64_t released_count() const { return released_; }
 
-    /// For tests: both ways to find a row agree with the rows, and no row is in use and recycled.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     std::size_t home(NetId net_id) const { return hash_(net_id, buckets_.size()); }

@@ -54,23 +54,4 @@ void ReferenceIndex::rehash() {
         }
 }
 
-bool ReferenceIndex::is_consistent() const {
-    std::size_t chained = 0, listed = 0, free = 0;
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-        std::uint32_t previous = kNone;
-        for (std::uint32_t i = buckets_[b]; i != kNone; i = links_[i].next_in_bucket) {
-            if (bucket(links_[i].target) != b || links_[i].previous_in_bucket != previous) return false;
-            previous = i;
-            ++chained;
-        }
-    }
-    for (std::size_t referrer = 0; referrer < referrers_.size(); ++referrer)
-        for (std::uint32_t i = referrers_[referrer]; i != kNone; i = links_[i].next_of_referrer) {
-            if (links_[i].referrer != referrer || ++listed > count_) return false;
-        }
-    for (std::uint32_t i = free_; i != kNone; i = links_[i].next_of_referrer)
-        if (++free > links_.size()) return false;
-    return chained == count_ && listed == count_ && count_ + free == links_.size();
-}
-
 }  // namespace shoal::replication::all

@@ -31,8 +31,7 @@ public:
 
     std::size_t size() const { return count_; }
 
-    /// For tests: each pair is in the chain of its target and in the list of its referrer.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;

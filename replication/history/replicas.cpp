@@ -291,32 +291,4 @@ bool Replicas::is_older_than(NetId net_id, Tick tick) const {
            is_newer(tick, *replica->applied);
 }
 
-bool Replicas::is_consistent() const {
-    if (!ids_.is_consistent() || !keys_.is_consistent() || rows_.size() != ids_.index_count()) return false;
-    std::vector<bool> is_dirty(rows_.size()), is_gone(rows_.size());
-    for (const std::uint32_t index : dirty_) {
-        if (is_dirty[index]) return false;
-        is_dirty[index] = true;
-    }
-    for (const Gone& gone : gone_) {
-        if (is_gone[gone.index] || rows_[gone.index].slot != kNone) return false;
-        is_gone[gone.index] = true;
-    }
-    std::size_t versions = 0, cost = 0;
-    for (std::uint32_t index = 0; index < rows_.size(); ++index) {
-        const Replica& replica = rows_[index];
-        if (replica.cost < replica.newest_cost) return false;
-        cost += replica.cost;
-        const bool is_open = replica.slot != kNone;
-        if (is_open != (ids_[index].net_id != 0) || is_open == replica.versions.empty()) return false;
-        if (replica.is_dirty != is_dirty[index] || !replica.versions.is_consistent()) return false;
-        if (replica.versions.size() > max_versions_ || (replica.ends && !replica.is_dirty)) return false;
-        if (replica.applied && !replica.versions.find(*replica.applied)) return false;
-        const ecs::Entity entity = ids_[index].entity;
-        if (world_.is_alive(entity) && ids_.find(entity) != index) return false;
-        versions += replica.versions.size();
-    }
-    return versions == pool_.in_use() && cost <= cost_;
-}
-
 }  // namespace shoal::replication::all

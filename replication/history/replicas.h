@@ -214,8 +214,7 @@ public:
     /// Memory that the versions of all replicas take, and what their entities cost.
     std::size_t bytes() const { return pool_.bytes_in_use() + cost_; }
 
-    /// For tests: replicas, their versions, and the tables that find a replica agree with each other.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }

@@ -338,21 +338,4 @@ void Shadow::forget_past(Tick tick) {
     }
 }
 
-bool Shadow::is_consistent() const {
-    std::uint32_t open = 0;
-    std::size_t versions = 0;
-    for (std::uint32_t index = 0; index < entries_.size(); ++index) {
-        const Entry& entry = entries_[index];
-        const bool is_open = static_cast<bool>(entry.entity);
-        const NetIds::Row& row = ids_[index];  // released if the entity does not replicate any more
-        if (is_open && row.net_id != 0 && (row.net_id != entry.net_id || row.entity != entry.entity))
-            return false;
-        if (is_open == entry.versions.empty() || !entry.versions.is_consistent()) return false;
-        open += is_open;
-        versions += entry.versions.size();
-    }
-    return open == open_count_ && ids_.is_consistent() && versions == pool_.in_use() &&
-           references_.is_consistent();
-}
-
 }  // namespace shoal::replication::all

@@ -137,8 +137,7 @@ public:
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
     const ComponentLayout::Misfits& misfits() const { return binding_.misfits(); }
 
-    /// For tests: entries, their versions, and the tables that find an entry agree with each other.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     static constexpr std::uint32_t kTagWatch = 0;  // watch index of the tag; component i has i + 1

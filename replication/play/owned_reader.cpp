@@ -1,7 +1,6 @@
 #include "owned_reader.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "../codec/codec.h"
 #include "control_codec.h"

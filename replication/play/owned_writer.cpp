@@ -1,7 +1,6 @@
 #include "owned_writer.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "../codec/codec.h"
 
@@ -225,14 +224,6 @@ void OwnedWriter::reset() {
     refusals_.clear();
     sent_.clear();
     newest_ = named_ = payloads_left_ = 0;
-}
-
-bool OwnedWriter::is_consistent() const {
-    for (std::size_t i = 1; i < owned_.size(); ++i)
-        if (!(owned_[i - 1].entity < owned_[i].entity)) return false;
-    for (std::size_t i = 1; i < waiting_.size(); ++i)
-        if (!is_newer(waiting_[i].version, waiting_[i - 1].version)) return false;
-    return true;
 }
 
 }  // namespace shoal::replication::all

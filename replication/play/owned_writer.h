@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -62,8 +61,7 @@ public:
 
     const Stats& stats() const { return stats_; }
 
-    /// For tests: the entities and the versions are in order.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     struct Value {

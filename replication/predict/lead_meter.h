@@ -2,7 +2,6 @@
 // Decides how far the inputs of a client are ahead of the server.
 
 #include <array>
-#include <cstdint>
 #include <optional>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "predictor.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 namespace shoal::replication::all {

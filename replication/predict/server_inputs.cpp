@@ -1,7 +1,6 @@
 #include "server_inputs.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 namespace shoal::replication::all {

@@ -1,7 +1,6 @@
 #pragma once
 // The inputs of all players on a server.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,6 +1,5 @@
 #include "smoothing.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -2,7 +2,6 @@
 // How a client shows an entity that it predicts: between the entity's last two ticks, and without a jump
 // after a correction.
 
-#include <cstdint>
 #include <vector>
 
 #include "../../ecs/world.h"

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
-#include <utility>
 
 #include "../../ecs/query.h"
 #include "../schema/image.h"

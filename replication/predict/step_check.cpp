@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <utility>
 

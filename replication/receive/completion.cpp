@@ -60,13 +60,4 @@ void Completion::check_groups() {
     }
 }
 
-bool Completion::is_consistent() const {
-    for (std::size_t i = 0; i < kSize; ++i)
-        if (packets_[i].number != 0 && (packets_[i].number % kSize != i || !newest_tick_)) return false;
-    if (marker_.last == 0) return true;
-    const std::uint64_t needed = marker_.last - marker_.first + 1;
-    return newest_tick_ && marker_.first != 0 && marker_.first <= marker_.last &&
-           needed <= kMaxPacketDistance + 1 && marker_.count >= 1 && marker_.count <= needed;
-}
-
 }  // namespace shoal::replication::all

@@ -42,9 +42,7 @@ public:
     /// tick.
     std::optional<Tick> group_complete() const { return group_complete_; }
 
-    /// For tests: each packet is where tick_of() finds it, and the marker names packet numbers that can
-    /// exist.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     static constexpr std::size_t kSize = 1024;

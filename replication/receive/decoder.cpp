@@ -246,23 +246,4 @@ void Decoder::reset() {
     rebases_.clear();
 }
 
-bool Decoder::is_consistent() const {
-    std::vector<bool> is_listed(slots_.size());
-    for (const std::uint32_t slot : rebases_) {
-        if (is_listed[slot]) return false;
-        is_listed[slot] = true;
-    }
-    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
-        if (slots_[slot].is_listed != is_listed[slot]) return false;
-    std::size_t open = 0;
-    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-        const std::uint32_t replica = slots_[slot].replica;
-        if (replica == Replicas::kNone) continue;
-        if (replicas_[replica].slot != slot || !slots_[slot].last_tick) return false;
-        if (replicas_[replica].versions.newest()->tick != *slots_[slot].last_tick) return false;
-        ++open;
-    }
-    return open + replicas_.ending_count() == replicas_.ids().size() && completion_.is_consistent();
-}
-
 }  // namespace shoal::replication::all

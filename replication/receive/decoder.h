@@ -93,9 +93,7 @@ public:
             if (slots_[slot].replica != Replicas::kNone) fn(slot, slots_[slot].replica);
     }
 
-    /// For tests: slots and replicas name each other, and rebases() lists the slots with is_listed, each
-    /// once.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     struct Slot {

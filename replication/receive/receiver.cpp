@@ -418,20 +418,4 @@ void Receiver::reset() {
     complete_count_ = 0;
 }
 
-bool Receiver::is_consistent() const {
-    if (!replicas_.is_consistent() || !decoder_.is_consistent()) return false;
-    if (!references_.is_consistent() || !changed_ids_.empty()) return false;
-    ReferenceIndex expected;
-    bool all_known = true;
-    for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index)
-        binding_.for_each_reference(shown_image(replicas_[index]), [&](NetId net_id) {
-            bool is_known = false;
-            references_.for_each_referrer(net_id, [&](std::uint32_t reader) { is_known |= reader == index; });
-            all_known = all_known && is_known;
-            expected.add(net_id, index);
-        });
-    // apply() forgets the references of replicas that are gone.
-    return all_known && (!replicas_.gone().empty() || references_.size() == expected.size());
-}
-
 }  // namespace shoal::replication::all

@@ -225,8 +225,7 @@ public:
     /// For a LocalWrites::Pause while the library runs the game's steps and mutations.
     LocalWrites& local_writes() { return local_writes_; }
 
-    /// For tests: all parts are consistent.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     void apply_until(std::optional<Tick> render_tick);

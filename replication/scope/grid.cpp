@@ -1,7 +1,6 @@
 #include "grid.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -197,25 +196,6 @@ void Grid::drop_empty() {
     for (Watch& watch : watches_)
         for (std::uint32_t& index : watch.cells) index = moved[index];
     most_cells_ = std::max<std::size_t>(4'096, 2 * cells_.size());
-}
-
-bool Grid::is_consistent() const {
-    std::size_t entries = 0, watchers = 0, placed = 0, watched = 0;
-    for (std::uint32_t index = 0; index < cells_.size(); ++index) {
-        const Cell& cell = cells_[index];
-        const auto found = by_corner_.find(cell.corner);
-        if (found == by_corner_.end() || found->second != index) return false;
-        if (!std::ranges::is_sorted(cell.watchers, {}, &peer_of<Watcher>)) return false;
-        for (std::uint32_t i = 0; i < cell.entries.size(); ++i)
-            if (spots_[cell.entries[i]].cell != index || spots_[cell.entries[i]].position != i) return false;
-        entries += cell.entries.size();
-        watchers += cell.watchers.size();
-    }
-    for (const Spot& spot : spots_) placed += spot.cell != kNone;
-    for (std::uint32_t peer = 0; peer < watches_.size(); ++peer)
-        for (const std::uint32_t cell : watches_[peer].cells)
-            watched += sight(cells_[cell], peer) != Sight::none;
-    return entries == placed && watchers == watched && by_corner_.size() == cells_.size();
 }
 
 }  // namespace shoal::replication::all

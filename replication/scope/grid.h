@@ -52,8 +52,7 @@ public:
     }
     const GridOptions& options() const { return options_; }
 
-    /// For tests: entities, cells and peers agree with each other.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;

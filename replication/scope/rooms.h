@@ -2,7 +2,6 @@
 // Rooms: levels, matches or parties. Players enter them, and entities are in them.
 
 #include <cstdint>
-#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>

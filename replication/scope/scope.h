@@ -101,8 +101,7 @@ public:
         if (followers_.size() != 0) followers_.for_each_referrer(entity.index, fn);
     }
 
-    /// For tests: the parts agree with each other.
-    bool is_consistent() const { return followers_.is_consistent() && (!grid_ || grid_->is_consistent()); }
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     struct Viewpoints {

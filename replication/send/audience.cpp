@@ -42,12 +42,4 @@ std::size_t Audience::size() const {
     return size;
 }
 
-bool Audience::is_consistent() const {
-    return std::all_of(viewers_.begin(), viewers_.end(), [](const std::vector<Viewer>& viewers) {
-        return std::adjacent_find(viewers.begin(), viewers.end(), [](const Viewer& a, const Viewer& b) {
-                   return a.peer >= b.peer;
-               }) == viewers.end();
-    });
-}
-
 }  // namespace shoal::replication::all

@@ -39,8 +39,7 @@ public:
 
     /// Number of pairs.
     std::size_t size() const;
-    /// For tests: the viewers of each entity are in ascending order of their peers.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     std::vector<std::vector<Viewer>> viewers_;  // by entity

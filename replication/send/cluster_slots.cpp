@@ -48,18 +48,4 @@ bool ClusterSlots::exceeds(std::uint32_t cluster, std::size_t bits, Tick tick) c
     return slots.excess_tick == tick && bits <= slots.excess;
 }
 
-bool ClusterSlots::is_consistent() const {
-    std::size_t placed = 0, listed = 0;
-    for (const Place& place : places_) placed += place.position != kNowhere;
-    for (const auto& [cluster, slots] : clusters_) {
-        if (slots.members.empty()) return false;
-        listed += slots.members.size();
-        for (std::uint32_t i = 0; i < slots.members.size(); ++i) {
-            const Place& place = places_[slots.members[i]];
-            if (place.cluster != cluster || place.position != i) return false;
-        }
-    }
-    return placed == listed;
-}
-
 }  // namespace shoal::replication::all

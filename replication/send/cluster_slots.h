@@ -52,8 +52,7 @@ public:
         for (auto& [cluster, of_cluster] : clusters_) of_cluster.oversized = 0;
     }
 
-    /// For tests: each slot is where its place says.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     static constexpr std::uint32_t kNowhere = 0xffffffff;

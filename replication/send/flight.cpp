@@ -1,7 +1,6 @@
 #include "flight.h"
 
 #include <algorithm>
-#include <cassert>
 
 namespace shoal::replication::all {
 namespace {
@@ -112,16 +111,6 @@ bool Flight::is_settled(Tick tick) const {
     for (std::size_t i = 0; i < packets_.size(); ++i)
         if (!packets_[i].settled && packets_[i].newest_count != 0) return false;
     return has_marker(tick) && marker_missing_ == 0;
-}
-
-bool Flight::is_consistent() const {
-    std::size_t records = 0;
-    for (std::size_t i = 0; i < packets_.size(); ++i) {
-        if (packets_[i].newest_count > packets_[i].record_count) return false;
-        if (i > 0 && packets_[i].number <= packets_[i - 1].number) return false;
-        records += packets_[i].record_count;
-    }
-    return records == records_.size() && (packets_.empty() || !packets_[0].settled);
 }
 
 }  // namespace shoal::replication::all

@@ -71,8 +71,7 @@ public:
     /// all packets that it needs.
     bool is_settled(Tick tick) const;
 
-    /// For tests: packets rise, and agree with the records.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     struct Packet {

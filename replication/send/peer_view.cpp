@@ -240,37 +240,4 @@ void PeerView::stop_awaiting(std::uint32_t index) {
     if (awaited_count_ == 0) awaited_ = {};
 }
 
-bool PeerView::is_consistent() const {
-    std::uint32_t used = 0, pending = 0, awaited = 0;
-    for (const std::uint64_t word : awaited_) awaited += static_cast<std::uint32_t>(std::popcount(word));
-    if (awaited != awaited_count_) return false;
-    std::size_t queued = 0;
-    std::size_t in_group = 0;
-    for (std::uint32_t index = 0; index < slots_.size(); ++index) {
-        const Slot& slot = slots_[index];
-        in_group += slot.is_in_group();
-        if (slot.is_in_group() && !std::binary_search(group_.begin(), group_.end(), index)) return false;
-        if (is_free(index) != (slot.entry == kNone)) return false;
-        if (is_free(index) && (slot.is_pending || index / 64 < first_free_word_)) return false;
-        if (slot.is_pending && !slot.is_queued) return false;
-        if (slot.has_acked && slot.is_fresh) return false;
-        used += !is_free(index);
-        pending += slot.is_pending;
-        queued += slot.is_queued;
-    }
-    std::vector<bool> is_seen(slots_.size());
-    std::size_t in_queues = 0;
-    for (const net::all::Fifo<std::uint32_t>& queue : queues_) {
-        in_queues += queue.size();
-        for (std::size_t i = 0; i < queue.size(); ++i) {
-            if (!slots_[queue[i]].is_queued || is_seen[queue[i]]) return false;
-            is_seen[queue[i]] = true;
-        }
-    }
-    for (std::uint32_t index = 0; index < slots_.size(); ++index)
-        if (is_free(index) && clusters_.cluster_of(index)) return false;
-    if (!clusters_.is_consistent() || in_group != group_.size()) return false;
-    return used == used_count_ && pending == pending_count_ && queued == in_queues;
-}
-
 }  // namespace shoal::replication::all

@@ -199,8 +199,7 @@ public:
     /// The records of the slot's entity that were acknowledged. Requires keep_deliveries().
     const Deliveries& deliveries(std::uint32_t slot) const { return deliveries_[slot]; }
 
-    /// For tests: slots, counters and the queues agree with each other.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }

@@ -637,24 +637,4 @@ bool Sender::is_as_seen(Peer index) const {
     return waiting == peers_[index]->stats.waiting;
 }
 
-bool Sender::is_consistent() const {
-    std::size_t pairs = 0;
-    for (Peer index = 0; index < peers_.size(); ++index) {
-        if (!peers_[index]) continue;
-        const PeerState& peer = *peers_[index];
-        std::size_t open = 0;
-        for (std::uint32_t slot = 0; slot < peer.view.slot_count(); ++slot) {
-            const std::uint32_t entry = peer.view[slot].entry;
-            if (!peer.view[slot].has_entity()) continue;
-            if (!shadow_[entry].entity || !audience_.has(entry, index)) return false;
-            if (new_roles_.empty() && peer.view[slot].roles() != roles(index, entry)) return false;
-            open += 1;
-        }
-        if (!peer.is_held && !is_as_seen(index)) return false;
-        if (!peer.view.is_consistent() || !peer.flight.is_consistent()) return false;
-        pairs += open;
-    }
-    return pairs == audience_.size() && audience_.is_consistent() && shadow_.is_consistent();
-}
-
 }  // namespace shoal::replication::all

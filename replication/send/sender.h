@@ -190,8 +190,7 @@ public:
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 
-    /// For tests: the views and packets of all peers agree with each other, the audience and the shadow.
-    bool is_consistent() const;
+    bool is_consistent() const;  // for tests, which define it
 
 private:
     struct PeerState {
