@@ -63,27 +63,16 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     receiver_.set_named([this](std::vector<NetId>& net_ids) { queue_.append_named(net_ids); });
 }
 
-void Client::connect(const net::Servers& servers) {
+void Client::connect(const net::Servers& servers, std::span<const std::byte> ticket) {
     target_ = servers;
     token_.reset();
-    to_use_.reset();
+    to_use_ = Ticket::from(ticket);
     failure_.clear();
-}
-
-void Client::connect(const net::Servers& servers, std::span<const std::byte> ticket) {
-    const std::optional<Ticket> to_use = Ticket::from(ticket);
-    connect(servers);
-    to_use_ = to_use;
 }
 
 void Client::connect(const net::Servers& servers, const net::ClientToken& token,
                      std::span<const std::byte> ticket) {
     connect(servers, ticket);
-    token_ = token;
-}
-
-void Client::connect(const net::Servers& servers, const net::ClientToken& token) {
-    connect(servers);
     token_ = token;
 }
 

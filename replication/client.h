@@ -67,9 +67,9 @@ public:
 
     /// The next update() ends an earlier connection, destroys its replicas, and begins to connect. If
     /// on_leave of the earlier connection calls connect() or disconnect(), the last call counts.
-    void connect(const net::Servers& servers);
+    void connect(const net::Servers& servers) { connect(servers, std::span<const std::byte>()); }
     /// Like connect(servers), but with a connect token, see net::Client::connect.
-    void connect(const net::Servers& servers, const net::ClientToken& token);
+    void connect(const net::Servers& servers, const net::ClientToken& token) { connect(servers, token, {}); }
     /// Like connect(servers), but takes back the player's seat with a ticket, see ticket(). If this client
     /// got the ticket itself, its replicas stay, and actions without an answer are sent again. Otherwise it
     /// loads the world. If the server refuses the ticket, the attempt fails, and ticket() is empty. If

@@ -3,7 +3,11 @@
 namespace shoal::replication::all {
 
 Presentation::Presentation(ecs::World& world, const Schema& schema, Receiver& receiver)
-    : world_(world), schema_(schema), receiver_(receiver), interpolator_(schema, receiver.replicas()) {
+    : world_(world),
+      schema_(schema),
+      receiver_(receiver),
+      interpolator_(schema, receiver.replicas()),
+      queries_(world) {
     receiver.replicas().on_jump([this](std::uint32_t index) { interpolator_.keep_shown(index); });
 }
 

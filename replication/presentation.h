@@ -2,12 +2,9 @@
 // What a client shows at which time: its world at the render time, and values between two versions.
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
-#include "../ecs/query.h"
 #include "predict/predictor.h"
 #include "receive/receiver.h"
 #include "show/interpolator.h"
@@ -62,15 +59,6 @@ private:
         if (!predictor_ || !predictor_->show(entity, type, value)) interpolator_.mix(entity, type, value);
     }
 
-    struct AnyQuery {
-        virtual ~AnyQuery() = default;
-    };
-    template <class T>
-    struct QueryOf final : AnyQuery {
-        explicit QueryOf(ecs::World& world) : query(world) {}
-        ecs::Query<const T> query;
-    };
-
     ecs::World& world_;
     const Schema& schema_;
     Receiver& receiver_;
@@ -80,7 +68,7 @@ private:
     // For the newest payload.
     std::uint64_t newest_number_ = 0, received_then_ = 0;
     net::Time arrival_{0};
-    std::vector<std::pair<const void*, std::unique_ptr<AnyQuery>>> queries_;  // by type_address
+    StepQueries queries_;  // of each_shown()
 };
 
 template <class T>
@@ -94,13 +82,9 @@ std::optional<T> Presentation::sample(ecs::Entity entity) const {
 
 template <class T, class Fn>
 void Presentation::each_shown(Fn&& fn) {
-    const void* const type = &type_address<T>;
-    std::size_t at = 0;
-    while (at < queries_.size() && queries_[at].first != type) ++at;
-    if (at == queries_.size()) queries_.emplace_back(type, std::make_unique<QueryOf<T>>(world_));
-    static_cast<QueryOf<T>&>(*queries_[at].second).query.each([&](ecs::Entity entity, const T& in_world) {
+    queries_.get<const T>().each([&](ecs::Entity entity, const T& in_world) {
         T shown = in_world;
-        mix(entity, type, &shown);
+        mix(entity, &type_address<T>, &shown);
         fn(entity, std::as_const(shown));
     });
 }

@@ -40,19 +40,13 @@ public:
     enum class Next : std::uint8_t { wait, play, restart, give_up };
 
     Phase phase() const { return phase_; }
-    void connect(net::Time now) {
-        phase_ = Phase::waiting;
-        since_ = now;
-    }
+    void connect(net::Time now) { enter(Phase::waiting, now); }
     void set_ready() { is_ready_ = true; }
     void admit() { is_admitted_ = true; }
     bool may_load(const JoinOptions& options) const {
         return phase_ == Phase::waiting && is_ready_ && (is_admitted_ || !options.waits_for_admit);
     }
-    void load(net::Time now) {
-        phase_ = Phase::loading;
-        since_ = now;
-    }
+    void load(net::Time now) { enter(Phase::loading, now); }
     /// Call it in each tick while the player is loading. `unacked`: number of entities of the world that the
     /// client has not acknowledged.
     Next advance(const JoinOptions& options, std::uint32_t unacked, net::Time now);
@@ -60,10 +54,7 @@ public:
     /// Returns whether the player plays, or is away and will play again when it comes back.
     bool has_joined() const { return has_joined_; }
     /// Call it when the connection was lost. Requires has_joined().
-    void go_away(net::Time now) {
-        phase_ = Phase::away;
-        since_ = now;
-    }
+    void go_away(net::Time now) { enter(Phase::away, now); }
     /// Call it when a new connection has the seat. `keeps`: its client has the world, and loads at once.
     /// Otherwise the player joins as at first, but needs no Server::admit().
     void come_back(bool keeps, net::Time now);
@@ -86,6 +77,11 @@ public:
     void set_player(ecs::Entity entity) { player_ = entity; }
 
 private:
+    void enter(Phase phase, net::Time now) {
+        phase_ = phase;
+        since_ = now;
+    }
+
     Phase phase_ = Phase::disconnected;
     bool is_ready_ = false, is_admitted_ = false, was_restarted_ = false;
     bool has_joined_ = false;

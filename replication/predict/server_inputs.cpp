@@ -38,11 +38,12 @@ void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
 }
 
 void ServerInputs::remove_player(net::PeerId id) {
-    Player* const player = find(id);
-    if (!player) return;
-    by_peer_[player->peer] = kNobody;
-    *player = {};
-    places_.erase(id);
+    const auto place = places_.find(id);
+    if (place == places_.end()) return;
+    Player& player = players_[place->second];
+    by_peer_[player.peer] = kNobody;
+    player = {};
+    places_.erase(place);
 }
 
 bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in) {
@@ -51,8 +52,9 @@ bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in
 }
 
 void ServerInputs::commit_section(net::PeerId id, net::Time now) {
-    Player* const player = find(id);
-    if (!player || !applied_) return;
+    const auto place = places_.find(id);
+    if (place == places_.end() || !applied_) return;
+    const Player* const player = &players_[place->second];
     const Tick newest = section_.newest_near(next_);
     const std::uint64_t late = player->buffer->stats().late;
     for (std::uint32_t i = 0; i < section_.count; ++i)
@@ -111,19 +113,9 @@ void ServerInputs::write(ecs::Entity entity, std::span<const std::uint32_t> word
     });
 }
 
-std::optional<std::uint32_t> ServerInputs::lag(net::PeerId id) const {
-    const Player* const player = const_cast<ServerInputs*>(this)->find(id);
-    return player ? player->buffer->lag() : std::nullopt;
-}
-
-std::optional<Tick> ServerInputs::age(net::PeerId id) const {
-    const Player* const player = const_cast<ServerInputs*>(this)->find(id);
-    return player ? player->buffer->age() : std::nullopt;
-}
-
-InputStats ServerInputs::stats(net::PeerId id) const {
-    const Player* const player = const_cast<ServerInputs*>(this)->find(id);
-    return player ? player->buffer->stats() : InputStats{};
+const InputBuffer* ServerInputs::buffer(net::PeerId id) const {
+    const auto place = places_.find(id);
+    return place == places_.end() ? nullptr : players_[place->second].buffer.get();
 }
 
 }  // namespace shoal::replication::all

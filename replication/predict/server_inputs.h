@@ -36,10 +36,16 @@ public:
     void apply(Tick tick, net::Time now);
 
     /// See InputBuffer::lag(), for the last apply(). Empty for an unknown player.
-    std::optional<std::uint32_t> lag(net::PeerId player) const;
+    std::optional<std::uint32_t> lag(net::PeerId player) const {
+        return buffer(player) ? buffer(player)->lag() : std::nullopt;
+    }
     /// See InputBuffer. For an unknown player age() is empty and stats() are all zero.
-    std::optional<Tick> age(net::PeerId player) const;
-    InputStats stats(net::PeerId player) const;
+    std::optional<Tick> age(net::PeerId player) const {
+        return buffer(player) ? buffer(player)->age() : std::nullopt;
+    }
+    InputStats stats(net::PeerId player) const {
+        return buffer(player) ? buffer(player)->stats() : InputStats{};
+    }
 
 private:
     /// Translates the references in the inputs of one player. A reference to an entity that this player does
@@ -62,10 +68,7 @@ private:
         std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
     };
 
-    Player* find(net::PeerId player) {
-        const auto place = places_.find(player);
-        return place == places_.end() ? nullptr : &players_[place->second];
-    }
+    const InputBuffer* buffer(net::PeerId player) const;
     const Player* player_of(ecs::Entity entity) const;
     void write(ecs::Entity entity, std::span<const std::uint32_t> words);
 

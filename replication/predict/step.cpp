@@ -2,16 +2,10 @@
 
 #include <cassert>
 
+#include "../history/bucket_hash.h"
+
 namespace shoal::replication::all {
 namespace {
-
-/// Source of the mixer: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
-std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
-    hash += number + 0x9e3779b97f4a7c15u;
-    hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
-    hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
-    return hash ^ hash >> 31;
-}
 
 /// Mixes seed and tick one after the other. With their sum, a seed that is less by 1 would give the same
 /// random numbers one tick later.

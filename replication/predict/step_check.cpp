@@ -4,8 +4,9 @@
 #include <cassert>
 #include <cstdio>
 #include <cstring>
-#include <new>
 #include <utility>
+
+#include "../play/struct_codec.h"
 
 namespace shoal::replication::all {
 namespace {
@@ -114,13 +115,9 @@ void StepCheck::restore(const std::vector<Saved>& all) {
                     return true;
                 });
             } else {
-                const std::align_val_t align{component.described->align};
-                void* const memory = ::operator new(component.described->size, align);
-                component.described->construct(memory);
-                copy_fields(layout, value, memory);
-                world_.add(saved.entity, component.id, memory);
-                component.described->destroy(memory);
-                ::operator delete(memory, align);
+                StructValue added(*component.described);
+                copy_fields(layout, value, added.get());
+                world_.add(saved.entity, component.id, added.get());
             }
         }
 }

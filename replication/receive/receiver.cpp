@@ -163,22 +163,8 @@ ecs::Entity Receiver::kept(NetId net_id) const {
 /// only lose the pair: if the server's entity dies, too, its own despawn record says so. Entities of the game
 /// die with their target, after their own sources were detached in the same way.
 void Receiver::detach_sources(ecs::Entity target) {
-    dying_.assign(1, target);
-    // Its clear() takes time in proportion to the most elements that it ever had.
-    if (!seen_.empty()) seen_ = std::unordered_set<std::uint32_t>();
-    for (std::size_t next = 0; next < dying_.size(); ++next)
-        for (const ComponentIndex relation : binding_.destroying_relations())
-            detach_from(dying_[next], relation);
-}
-
-void Receiver::detach_from(ecs::Entity target, ComponentIndex relation) {
     ecs::World& world = binding_.world();
-    const ecs::ComponentId pair = world.components().pairs().find(binding_.ids()[relation], target);
-    if (!pair) return;
-    sources_.clear();
-    for (const ecs::Entity source : world.sources(pair)) sources_.push_back(source);
-    for (const ecs::Entity source : sources_) {
-        if (!world.is_alive(source)) continue;  // a hook destroyed it
+    const auto detach = [&](ecs::Entity source, ecs::ComponentId pair) {
         const Replica* const replica = world.try_get<Replica>(source);
         const bool ends = replica && replicas_.ids().find(source) == Replicas::kNone && !is_kept(source);
         if (replica && !(ends && replica->reason == Despawn::destroyed)) {
@@ -186,7 +172,20 @@ void Receiver::detach_from(ecs::Entity target, ComponentIndex relation) {
         } else if (!replica && world.components().pairs().is_target(source)) {
             if (seen_.insert(source.index).second) dying_.push_back(source);
         }
-    }
+    };
+    dying_.assign(1, target);
+    // Its clear() takes time in proportion to the most elements that it ever had.
+    if (!seen_.empty()) seen_ = std::unordered_set<std::uint32_t>();
+    for (std::size_t next = 0; next < dying_.size(); ++next)
+        for (const ComponentIndex relation : binding_.destroying_relations()) {
+            const ecs::ComponentId pair =
+                world.components().pairs().find(binding_.ids()[relation], dying_[next]);
+            if (!pair) continue;
+            sources_.clear();
+            for (const ecs::Entity source : world.sources(pair)) sources_.push_back(source);
+            for (const ecs::Entity source : sources_)
+                if (world.is_alive(source)) detach(source, pair);  // else a hook destroyed it
+        }
 }
 
 /// Ends a replica. If `stays` is true, its entity stays as an entity of the game; else it is destroyed.

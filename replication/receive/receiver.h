@@ -234,7 +234,6 @@ private:
     void end_kept(bool ends_all);
     bool is_kept(ecs::Entity entity) const;
     void detach_sources(ecs::Entity target);
-    void detach_from(ecs::Entity target, ComponentIndex relation);
     void end(ecs::Entity entity, Despawn reason, bool stays);
     void follow_keys();
     void remove_pairs_to(ecs::Entity former, NetId net_id);
@@ -259,7 +258,7 @@ private:
     ReferenceIndex references_;                 // net id -> replicas whose version in the world refers to it
     std::vector<NetId> changed_ids_;            // net ids that appeared or disappeared in this apply()
     std::vector<std::uint32_t> referrers_;      // the replicas that refer to changed_ids_
-    std::vector<ecs::Entity> dying_, sources_;  // scratch of detach_sources() and detach_from()
+    std::vector<ecs::Entity> dying_, sources_;  // scratch of detach_sources()
     std::unordered_set<std::uint32_t> seen_;  // scratch: indices of entities of the game that were in dying_
     FindNamed find_named_;
     std::vector<NetId> named_;             // scratch of end_kept()
