@@ -47,8 +47,6 @@ struct NextTicket {
     static constexpr MessageKind kKind = MessageKind::ticket;
     Ticket ticket;
     std::uint32_t state_number = 0;  // see SeatKey::state_number
-
-    bool is_valid() const { return bool(ticket.seat); }
 };
 
 /// The data in a client's connection request.

@@ -3,9 +3,8 @@
 #include <cassert>
 #include <utility>
 
-#include "../../net/bytes.h"
 #include "../codec/codec.h"
-#include "../play/message_kind.h"
+#include "../play/control_codec.h"
 
 namespace shoal::replication::all {
 namespace {
@@ -48,12 +47,6 @@ const ComponentLayout& layout_of(const Schema& schema, const ActionRecord& recor
 bool read_arguments(const ComponentLayout& layout, BitReader& in, std::vector<std::uint32_t>& words) {
     const std::size_t before = in.bits_read();
     return read_value(layout, {}, in, words) && in.ok() && in.bits_read() - before <= kMaxActionBytes * 8;
-}
-
-std::vector<std::byte> to_bytes(const BitWriter& bits) {
-    std::vector<std::byte> bytes(bits.byte_count());
-    bits.copy_to(bytes);
-    return bytes;
 }
 
 }  // namespace
@@ -112,28 +105,24 @@ std::size_t measure_action(const Schema& schema, const ActionRecord& record) {
 }
 
 void write_earlier(const EarlierActions& actions, std::vector<std::byte>& out) {
-    const std::size_t before = out.size();
-    out.resize(before + 2 * kActionStreams + 1);
-    const std::span<std::byte> added = std::span(out).subspan(before);
-    net::all::ByteWriter bytes(added);
-    for (const std::uint16_t next : actions.next) bytes.u16(next);
-    bytes.u8(actions.epoch);
+    BitWriter bits;
+    write_field(actions, bits);
+    const std::vector<std::byte> bytes = to_bytes(bits);
+    out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
 std::optional<EarlierActions> take_earlier(std::span<const std::byte>& in) {
-    constexpr std::size_t kBytes = 2 * kActionStreams + 1;
-    if (in.size() < kBytes) return std::nullopt;
-    net::all::ByteReader bytes(in.first(kBytes));
+    BitReader bits(in);
     EarlierActions actions;
-    for (std::uint16_t& next : actions.next) next = bytes.u16();
-    actions.epoch = bytes.u8();
-    in = in.subspan(kBytes);
+    read_field(actions, bits);
+    if (!bits.ok()) return std::nullopt;
+    in = in.subspan(bits.bits_read() / 8);
     return actions;
 }
 
 std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& event) {
     BitWriter out;
-    out.write(static_cast<std::uint64_t>(MessageKind::action_event), 8);
+    write_field(MessageKind::action_event, out);
     out.write(event.tick, 32);
     out.write(event.who.value, 32);
     if (event.who) out.write(event.player, 32);

@@ -74,14 +74,18 @@ void read_field(T& value, BitReader& in) {
         if (!value.is_valid()) in.fail();
 }
 
+inline std::vector<std::byte> to_bytes(const BitWriter& bits) {
+    std::vector<std::byte> bytes(bits.byte_count());
+    bits.copy_to(bytes);
+    return bytes;
+}
+
 template <ControlMessage T>
 std::vector<std::byte> write_control(const T& message) {
     BitWriter out;
-    out.write(static_cast<std::uint8_t>(T::kKind), 8);
+    write_field(T::kKind, out);
     write_field(message, out);
-    std::vector<std::byte> bytes(out.byte_count());
-    out.copy_to(bytes);
-    return bytes;
+    return to_bytes(out);
 }
 
 /// `bytes`: without the first one, which says the kind. Returns nothing if they are malformed. Any bytes are

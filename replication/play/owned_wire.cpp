@@ -1,6 +1,7 @@
 #include "owned_wire.h"
 
 #include "../codec/codec.h"
+#include "control_codec.h"
 
 namespace shoal::replication::all {
 namespace {
@@ -16,21 +17,6 @@ bool has_input(const Schema& schema) {
 std::uint32_t nearest(std::uint32_t low, unsigned bits, std::uint32_t expected) {
     const std::uint32_t range = std::uint32_t{1} << bits;
     return expected + ((low - expected + range / 2) % range) - range / 2;
-}
-
-void write_actions_before(const std::optional<EarlierActions>& actions, BitWriter& out) {
-    out.write_bool(actions.has_value());
-    if (!actions) return;
-    for (const std::uint16_t next : actions->next) out.write(next, 16);
-    out.write(actions->epoch, 8);
-}
-
-std::optional<EarlierActions> read_actions_before(BitReader& in) {
-    if (!in.read_bool()) return std::nullopt;
-    EarlierActions actions;
-    for (std::uint16_t& next : actions.next) next = static_cast<std::uint16_t>(in.read(16));
-    actions.epoch = static_cast<std::uint8_t>(in.read(8));
-    return actions;
 }
 
 }  // namespace
@@ -52,8 +38,9 @@ void write_owned(const Schema& schema, const OwnedValue& value, const OwnedValue
     const bool is_other = before.messages != last.messages || before.actions != last.actions;
     out.write_bool(is_other);
     if (is_other) {
-        out.write(before.messages, 16);
-        write_actions_before(before.actions, out);
+        write_field(before.messages, out);
+        out.write_bool(before.actions.has_value());
+        if (before.actions) write_field(*before.actions, out);
     }
     out.write_golomb(value.component, kComponentOrder);
     out.write_golomb(value.epoch, kEpochOrder);
@@ -74,8 +61,9 @@ bool read_owned(const Schema& schema, const OwnedValue* previous, const OwnedVal
         value.net_id = previous->net_id + unzigzag(in.read_golomb(kNetIdOrder));
     }
     if (in.read_bool()) {
-        value.before.messages = static_cast<std::uint16_t>(in.read(16));
-        value.before.actions = read_actions_before(in);
+        read_field(value.before.messages, in);
+        value.before.actions.reset();
+        if (in.read_bool()) read_field(value.before.actions.emplace(), in);
     }
     const std::uint32_t component = in.read_golomb(kComponentOrder);
     if (component >= schema.components().size() || schema.components()[component].role != Role::owner)

@@ -17,8 +17,7 @@ std::optional<Ticket> Ticket::from(std::span<const std::byte> bytes) {
     Ticket ticket;
     ticket.seat.value = net::all::load<std::uint32_t>(bytes.data());
     std::copy(bytes.begin() + 4, bytes.end(), ticket.secret.begin());
-    if (!ticket.seat) return std::nullopt;
-    return ticket;
+    return ticket.is_valid() ? std::optional(ticket) : std::nullopt;
 }
 
 bool SeatKey::accepts(const Ticket& ticket) const {

@@ -23,6 +23,8 @@ struct Ticket {
 
     bool operator==(const Ticket&) const = default;
 
+    bool is_valid() const { return bool(seat); }
+
     static constexpr std::size_t kBytes = 20;
     std::vector<std::byte> bytes() const;
     /// Returns nothing if the bytes are not those of a ticket.
