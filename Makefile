@@ -95,7 +95,7 @@ folder_of_tests := $(firstword $(subst /, ,$(only)))
 ifneq ($(filter ecs net,$(folder_of_tests)),)
 test_library := $(filter $(out)/$(folder_of_tests)/%,$(library)) $(out)/tests/support/allocations.o $($(folder_of_tests)_support)
 else
-test_library := $(library) $(test_shared) $(net_support) $(out)/tests/replication/support/consistency.o
+test_library := $(library) $(test_shared) $(net_support)
 test_library += $(if $(filter-out demo,$(folder_of_tests)),,$(demo_shared))
 test_library += $(if $(filter-out fuzz,$(folder_of_tests)),,$(fuzz_support) $(ecs_support))
 endif
@@ -154,7 +154,7 @@ fuzzers: $(patsubst $(out)/tests/fuzz/%.o,build/fuzz/%,$(fuzz_support))
 
 build/fuzz/ecs: $(ecs_support)
 
-build/fuzz/%: $(out)/tests/fuzz/%.o $(library) $(out)/tests/replication/support/consistency.o
+build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS) -fsanitize=fuzzer -lgtest

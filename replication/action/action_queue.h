@@ -56,7 +56,7 @@ public:
     bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct Stream {

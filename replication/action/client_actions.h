@@ -137,7 +137,7 @@ public:
     const Stats& stats() const { return stats_; }
     /// Number of actions that the server has not answered.
     std::size_t waiting() const { return queue_.size(); }
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct Type {

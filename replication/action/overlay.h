@@ -49,7 +49,7 @@ public:
     /// Forgets everything, for a new connection. The world keeps what it has.
     void reset() { entries_.clear(); }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct Entry {

@@ -116,7 +116,7 @@ public:
     void drop_replaced(Tick tick, Tick kept);
     void clear();
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     /// Returns nothing if there is no such version.

@@ -52,7 +52,7 @@ public:
     /// kMaxStableKey. A debug build aborts instead.
     std::uint64_t refused() const { return refused_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     void drop(ecs::Entity entity);

@@ -68,7 +68,7 @@ public:
     /// Number of calls of release().
     std::uint64_t released_count() const { return released_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     std::size_t home(NetId net_id) const { return hash_(net_id, buckets_.size()); }

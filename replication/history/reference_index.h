@@ -31,7 +31,7 @@ public:
 
     std::size_t size() const { return count_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;

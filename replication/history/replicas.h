@@ -214,7 +214,7 @@ public:
     /// Memory that the versions of all replicas take, and what their entities cost.
     std::size_t bytes() const { return pool_.bytes_in_use() + cost_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }

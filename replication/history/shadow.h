@@ -137,7 +137,7 @@ public:
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
     const ComponentLayout::Misfits& misfits() const { return binding_.misfits(); }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     static constexpr std::uint32_t kTagWatch = 0;  // watch index of the tag; component i has i + 1

@@ -61,7 +61,7 @@ public:
 
     const Stats& stats() const { return stats_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct Value {

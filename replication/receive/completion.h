@@ -42,7 +42,7 @@ public:
     /// tick.
     std::optional<Tick> group_complete() const { return group_complete_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     static constexpr std::size_t kSize = 1024;

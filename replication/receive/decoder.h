@@ -93,7 +93,7 @@ public:
             if (slots_[slot].replica != Replicas::kNone) fn(slot, slots_[slot].replica);
     }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct Slot {

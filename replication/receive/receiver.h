@@ -225,7 +225,7 @@ public:
     /// For a LocalWrites::Pause while the library runs the game's steps and mutations.
     LocalWrites& local_writes() { return local_writes_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     void apply_until(std::optional<Tick> render_tick);

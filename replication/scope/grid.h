@@ -52,7 +52,7 @@ public:
     }
     const GridOptions& options() const { return options_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;

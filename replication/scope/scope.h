@@ -101,7 +101,7 @@ public:
         if (followers_.size() != 0) followers_.for_each_referrer(entity.index, fn);
     }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct Viewpoints {

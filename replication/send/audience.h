@@ -39,7 +39,7 @@ public:
 
     /// Number of pairs.
     std::size_t size() const;
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     std::vector<std::vector<Viewer>> viewers_;  // by entity

@@ -52,7 +52,7 @@ public:
         for (auto& [cluster, of_cluster] : clusters_) of_cluster.oversized = 0;
     }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     static constexpr std::uint32_t kNowhere = 0xffffffff;

@@ -71,7 +71,7 @@ public:
     /// all packets that it needs.
     bool is_settled(Tick tick) const;
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct Packet {

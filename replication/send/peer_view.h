@@ -199,7 +199,7 @@ public:
     /// The records of the slot's entity that were acknowledged. Requires keep_deliveries().
     const Deliveries& deliveries(std::uint32_t slot) const { return deliveries_[slot]; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }

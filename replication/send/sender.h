@@ -190,7 +190,7 @@ public:
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 
-    bool is_consistent() const;  // for tests, which define it
+    bool is_consistent() const;  // consistency.cpp
 
 private:
     struct PeerState {

@@ -1,30 +1,30 @@
-// Whole-structure checks of the replication, for tests after every step. They are members of the classes, but
-// programs that use the library do not have them.
+// Checks of whole structures, for tests after every step, also those of games. They take time that grows with
+// the structure.
 
 #include <algorithm>
 #include <bit>
 #include <vector>
 
-#include "replication/action/action_queue.h"
-#include "replication/action/client_actions.h"
-#include "replication/action/overlay.h"
-#include "replication/history/history.h"
-#include "replication/history/keyed_entities.h"
-#include "replication/history/net_ids.h"
-#include "replication/history/reference_index.h"
-#include "replication/history/replicas.h"
-#include "replication/history/shadow.h"
-#include "replication/play/owned_writer.h"
-#include "replication/receive/completion.h"
-#include "replication/receive/decoder.h"
-#include "replication/receive/receiver.h"
-#include "replication/scope/grid.h"
-#include "replication/scope/scope.h"
-#include "replication/send/audience.h"
-#include "replication/send/cluster_slots.h"
-#include "replication/send/flight.h"
-#include "replication/send/peer_view.h"
-#include "replication/send/sender.h"
+#include "action/action_queue.h"
+#include "action/client_actions.h"
+#include "action/overlay.h"
+#include "history/history.h"
+#include "history/keyed_entities.h"
+#include "history/net_ids.h"
+#include "history/reference_index.h"
+#include "history/replicas.h"
+#include "history/shadow.h"
+#include "play/owned_writer.h"
+#include "receive/completion.h"
+#include "receive/decoder.h"
+#include "receive/receiver.h"
+#include "scope/grid.h"
+#include "scope/scope.h"
+#include "send/audience.h"
+#include "send/cluster_slots.h"
+#include "send/flight.h"
+#include "send/peer_view.h"
+#include "send/sender.h"
 
 namespace shoal::replication::all {
 
