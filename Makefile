@@ -206,9 +206,15 @@ $(foreach folder,ecs net replication,$(eval $(out)/tests/$(folder)/readme_test.o
     $(patsubst %/README.md,$(out)/readme/%/made,$(wildcard $(folder)/README.md $(folder)/*/README.md))))
 $(readme_tests:%.cpp=$(out)/%.o): private CXXFLAGS += -I$(out)
 
-$(out)/readme/%/made: %/README.md tests/snippets.sh $(readme_tests) tests/vendor.sh
-	@sh tests/snippets.sh $< $(@D) $(readme_tests) tests/vendor.sh
-	@touch $@
+define take_snippets
+@sh tests/snippets.sh $< $(@D) $(readme_tests)
+@touch $@
+endef
+$(out)/readme/%/made: %/README.md tests/snippets.sh $(readme_tests)
+	$(take_snippets)
+$(out)/readme/net/alone/made: net/ALONE.md tests/snippets.sh $(readme_tests)
+	$(take_snippets)
+$(out)/tests/net/readme_test.o: $(out)/readme/net/alone/made
 
 # All headers of a folder, behind the macros of other systems.
 $(foreach folder,ecs net replication,$(eval $(call unit,$(out)/headers/$(folder),$(wildcard $(folder)/*.h $(folder)/*/*.h))))

@@ -141,7 +141,7 @@ struct PayloadTurn {
     bool may_be_large = true;  // false while the fate of a large payload to this peer is not known
     /// If may_be_large, the handler may set this instead of writing to `room`: a payload of more than
     /// room.size() bytes and at most kMaxLargePayloadBytes, sent in several packets, beginning with this one
-    /// (README.md, "What if the state is larger?"). It is copied when write_payload returns; the size that
+    /// (ALONE.md, "What if the state is larger?"). It is copied when write_payload returns; the size that
     /// write_payload returns is ignored.
     std::span<const std::byte> large{};
 };
@@ -191,7 +191,7 @@ public:
     /// A message arrived: at most kMaxMessageBytes, or, if reliable, kMaxReliableBytes.
     virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
 
-    /// Called exactly once for each payload written: README.md, Fates.
+    /// Called exactly once for each payload written: ALONE.md, Fates.
     virtual void on_fate(PeerId, const PacketFate&) {}
 
     /// Host only: a client asks to be accepted. To refuse, return false and set a text for humans. A refusal

@@ -51,7 +51,7 @@ public:
     /// Declares a packet delivered if the acks name it, and lost if three later packets were delivered.
     /// Requires plausible(acks).
     void acknowledge(const Acks& acks, Time now, ConnectionStats& stats);
-    /// Declares packets as lost by time (README.md, Fates).
+    /// Declares packets as lost by time (ALONE.md, Fates).
     void update(Time now, ConnectionStats& stats);
     /// Declares every packet in flight as lost.
     void lose_all(ConnectionStats& stats);
@@ -65,7 +65,7 @@ public:
 
     /// Time until an ack is overdue; 500 ms at first, at most 3 s.
     Duration answer_timeout(const ConnectionStats& stats) const;
-    /// answer_timeout(), doubled for each timeout since the last ack: README.md, Fates.
+    /// answer_timeout(), doubled for each timeout since the last ack: ALONE.md, Fates.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     std::uint32_t open_packets() const { return open_; }
     /// When the newest tracked packet was sent.

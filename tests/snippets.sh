@@ -1,13 +1,13 @@
 #!/bin/sh
 # Writes each C++ block of a page to a file of its own: FOLDER/queries_2.inc is the second block of the section
-# "Queries". Compilers report the line of the page. Fails if a block is named by none of the USERS, in the folder
-# of the page or in a folder "snippets".
+# "Queries". Compilers report the line of the page. Fails if a block is named by none of the USERS, in a folder with
+# the name of FOLDER.
 # usage: tests/snippets.sh PAGE FOLDER USERS... (FOLDER's blocks are replaced)
 set -eu
 page=$1 folder=$2
 shift 2
 mkdir -p "$folder" && rm -f "$folder"/*.inc
-place=$(basename "$(cd "$(dirname "$page")" && pwd)")
+place=$(basename "$folder")
 awk -v folder="$folder" '
     /^```/ {
         fenced = !fenced
@@ -28,5 +28,5 @@ awk -v folder="$folder" '
 for file in "$folder"/*.inc; do
     [ -e "$file" ] || continue  # a page without C++
     block=$(basename "$file")
-    grep -qF -e "$place/$block" -e "snippets/$block" "$@" || { echo "$page: no test compiles the block $block (one of $*)"; exit 1; }
+    grep -qF "$place/$block" "$@" || { echo "$page: no test compiles the block $block (one of $*)"; exit 1; }
 done

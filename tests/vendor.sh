@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copies the three library folders into an empty folder, and compiles them with the README's Makefile, without -I,
 # exceptions, RTTI and warnings. Builds the README's smallest game with them, also with CMake if it is installed, and
-# checks that the client sees a moving fish. Builds the README's whole game, too, and checks what two players see.
-# Builds the two programs of net/README.md with net/ alone, and checks that they exchange a message.
+# checks that the client sees a moving fish. Builds the whole game of demo/tutorial, too, and checks what two players
+# see. Builds demo/echo with net/ alone, and checks that the two programs exchange a message.
 # usage: tests/vendor.sh FOLDER (its contents are deleted)
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -31,20 +31,16 @@ build() {
     [ -z "$output" ] || fail "$2 warns: $output"
 }
 build "" libshoal.a
-# The two programs of net/README.md, in a folder with net/ and its objects.
+# The two programs of demo/echo, in a folder with net/ and its objects.
 net_alone() {
     trap stop EXIT
-    cd alone || fail "no folder of its own for net"
-    sh "$root/tests/snippets.sh" net/README.md snippets "$root/tests/vendor.sh" "$root/tests/net/readme_test.cpp" ||
-        fail "the snippets of net/README.md"
-    mv snippets/two_programs_to_start_from_1.inc echo_server.cpp
-    mv snippets/two_programs_to_start_from_2.inc echo_client.cpp
+    cp "$root"/demo/echo/*.cpp alone && cd alone || fail "no folder of its own for net"
     for program in echo_server echo_client; do
         sed "s/7777/$((port + 1))/" "$program.cpp" > moved && mv moved "$program.cpp"
-        # The command of the README, with the objects from above and warnings.
-        line=$(grep "^g++ .* -o $program\$" net/README.md |
+        # The command of the page, with the objects from above and warnings.
+        line=$(grep "^g++ .* -o $program\$" net/ALONE.md |
             sed "s|^g++|$compiler -Wall -Wextra -Wshadow -Wconversion|; s/-O2/-O0/; s|net/\*\.cpp net/\*/\*\.cpp|net/*.o net/*/*.o|")
-        output=$(sh -c "$line" 2>&1) || fail "the line of net/README.md does not build: $line: $output"
+        output=$(sh -c "$line" 2>&1) || fail "the line of net/ALONE.md does not build: $line: $output"
         [ -z "$output" ] || fail "$program warns: $output"
     done
     timeout 60 ./echo_server > key.txt 2> log.txt & server=$!
@@ -59,7 +55,7 @@ net_alone() {
 }
 mkdir alone && cp -r net alone && net_alone & alone=$!
 
-# The README's whole game, with a screen that plays a script.
+# The whole game, with a screen that plays a script.
 play_whole_game() {
     alone=
     trap stop EXIT
@@ -88,9 +84,7 @@ play_whole_game() {
     if grep -q '^bang$\|ammunition' guest.txt; then fail "the other player shot: $(cat guest.txt)"; fi
 }
 mkdir whole
-mv snippets/a_whole_game_1.inc whole/game.h
-mv snippets/a_whole_game_2.inc whole/server.cpp
-mv snippets/a_whole_game_3.inc whole/client.cpp
+cp "$root"/demo/tutorial/*.h "$root"/demo/tutorial/*.cpp whole
 cp "$root/tests/support/scripted_screen.h" whole/screen.h
 play_whole_game & whole=$!
 

@@ -1,5 +1,5 @@
-// The snippets of net/README.md, which tests/snippets.sh takes from the page, give the results that the page
-// states. tests/vendor.sh builds and runs its two programs.
+// The snippets of net/README.md and net/ALONE.md, which tests/snippets.sh takes from the pages, give the results that
+// the pages state. tests/vendor.sh builds and runs the two programs of demo/echo.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ std::span<const std::byte> my_state_for(PeerId, std::uint64_t, std::size_t share
     return std::span(state).first(++asked % 2 ? std::min(share, state.size()) : 0);
 }
 
-#include "readme/net/a_game_with_state_1.inc"
+#include "readme/net/alone/a_game_with_state_1.inc"
 
 void Game::on_connected(PeerId peer) {
     heard.connected.push_back(peer);
@@ -67,7 +67,7 @@ void Game::on_fate(PeerId, const PacketFate&) {
 
 /// The handler of a server whose clients have tokens.
 struct Gatekeeper : Handler {
-#include "readme/net/a_game_with_state_4.inc"
+#include "readme/net/alone/a_game_with_state_4.inc"
     bool is_welcome(std::uint64_t client_id, std::span<const std::byte> claims) {
         return client_id == 42 && claims.empty();
     }
@@ -88,7 +88,7 @@ int fail(std::string_view, std::string_view) {
 
 /// Does not end, like the loop of the page: compiled only.
 [[maybe_unused]] int play_with_a_thread(Result<Socket> socket, const HostConfig& config, Game& game) {
-#include "readme/net/sockets_and_threads_1.inc"
+#include "readme/net/alone/sockets_and_threads_1.inc"
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ TEST(Readme, TheLoopOfAServerAndABadNetworkUseASocket) {
     Socket& socket = opened.value();
     Game game;
     Host host(config_of<HostConfig>(1), game, socket);
-#include "readme/net/a_game_with_state_2.inc"
+#include "readme/net/alone/a_game_with_state_2.inc"
     EXPECT_EQ(heard.steps, 3);
 
     const ClientConfig config = config_of<ClientConfig>(2);
@@ -154,7 +154,7 @@ TEST(Readme, AClientWithATokenIsAdmitted) {
     Client client(config_of<ClientConfig>(2), player, network.at(client_address));
     const std::vector<std::byte> hello;
     Time now{0};
-#include "readme/net/a_game_with_state_3.inc"
+#include "readme/net/alone/a_game_with_state_3.inc"
     Host host(config, gatekeeper, network.at(my_public_address));
     for (; now < 1s; now += 10ms) {
         network.receive_all(my_public_address, host, now), network.receive_all(client_address, client, now);
