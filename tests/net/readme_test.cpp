@@ -1,5 +1,5 @@
-// The snippets of net/README.md and net/ALONE.md, which tests/snippets.sh takes from the pages, give the results that
-// the pages state. tests/vendor.sh builds and runs the two programs of demo/echo.
+// The snippets of net/README.md and net/ALONE.md, which tests/snippets.sh takes from the pages, give the
+// results that the pages state. tests/vendor.sh builds and runs the two programs of demo/echo.
 
 #include <gtest/gtest.h>
 
