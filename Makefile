@@ -200,7 +200,7 @@ $(plugins): tests/ecs/plugins/plugin.cpp tests/ecs/plugins/plugin.h $(wildcard e
 $(out)/tests/ecs/plugin_test.o: | $(plugins)
 $(out)/tests/ecs/plugin_test.o: private CXXFLAGS += -DPLUGINS='"$(dir $(firstword $(plugins)))"'
 
-# The snippets of the README.md of a library and of its rooms.
+# The snippets of the README.md of a library and of its rooms, and of net/ALONE.md.
 readme_tests := $(patsubst %,tests/%/readme_test.cpp,ecs net replication)
 $(foreach folder,ecs net replication,$(eval $(out)/tests/$(folder)/readme_test.o:\
     $(patsubst %/README.md,$(out)/readme/%/made,$(wildcard $(folder)/README.md $(folder)/*/README.md))))
