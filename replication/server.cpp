@@ -45,11 +45,8 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       queries_(world),
       predicted_(world, schema, references_),
       to_round_(world),
-      owned_(world, schema, sender_, std::chrono::microseconds(welcome_.tick_us),
-             [this](PlayerId player, std::vector<std::byte> message) {
-                 send_control(player, std::move(message));
-             }),
-      rewind_(world, schema, sender_, welcome_.tick_us,
+      owned_(world, schema, sender_, *this, std::chrono::microseconds(welcome_.tick_us)),
+      rewind_(world, schema, sender_, players_, welcome_.tick_us,
               static_cast<Tick>(std::ceil(options.max_rewind_s * options.sender.tick_hz))),
       entropy_(options.host.seed.secret()),
       host_(with_schema(options.host, schema), *this, sink),
@@ -61,18 +58,14 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       typed_(schema, references_),
       join_options_(options.join),
       silent_after_(2 * options.host.connection.keep_alive),
-      actions_(world, schema, sender_, *this, options.actions, options.sender.tick_hz) {
+      actions_(world, schema, sender_, players_, *this, options.actions, options.sender.tick_hz) {
     if (join_options_.resume_time > net::Duration(0)) actions_.keep_results();
     if (!schema.structs(StructKind::action).empty()) uplink_.set(Section::actions, &actions_);
     uplink_.set(Section::owned_state, &owned_);
-    owned_.set_has_handled([this](PlayerId player, const Before& before) {
-        return has_handled(player, before.messages, 0) &&
-               (!before.actions || actions_.has_run(player, *before.actions));
-    });
     if (schema.is_authority_quantised()) predicted_.watch(to_round_);
     if (schema.structs(StructKind::input).empty()) return;
-    inputs_ =
-        std::make_unique<ServerInputs>(world, schema, sender_, std::chrono::microseconds(welcome_.tick_us));
+    inputs_ = std::make_unique<ServerInputs>(world, schema, sender_, players_,
+                                             std::chrono::microseconds(welcome_.tick_us));
     uplink_.set(Section::inputs, inputs_.get());
     actions_.set_sight(&rewind_);
 }
@@ -108,7 +101,10 @@ Tick Server::tick(net::Time now) {
 void Server::step(net::Time now) {
     if (inputs_) {
         inputs_->apply(next_tick_, now);
-        for_each_peer([&](PlayerId player) { rewind_.set_time(player, next_tick_, inputs_->lag(player)); });
+        players_.for_each([&](Player& player) {
+            if (player.connection)
+                rewind_.set_time(player, next_tick_, player.inputs ? player.inputs->lag() : std::nullopt);
+        });
     }
     const Step::Context context{queries_, references_, welcome_.random_seed, false};
     const float seconds = static_cast<float>(welcome_.tick_us) * 1e-6f;
@@ -192,12 +188,9 @@ void Server::teleport(ecs::Entity entity) {
 }
 
 net::PeerId Server::owner(ecs::Entity entity) const {
-    net::PeerId id;
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
-    players_.for_each([&](const Player& player) {
-        if (player.peer == owner) id = player.id;
-    });
-    return id;
+    const Player* const player = owner ? players_.find_peer(*owner) : nullptr;
+    return player ? player->id : net::PeerId{};
 }
 
 std::optional<Sender::Peer> Server::peer_of(PlayerId id) const {
@@ -206,7 +199,7 @@ std::optional<Sender::Peer> Server::peer_of(PlayerId id) const {
 }
 
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
-    const Player* const to = players_.find(player);
+    Player* const to = players_.find(player);
     const SchemaStruct& type = typed_.types()[typed_.written().type];
     const TypedMessages::Message* written = &typed_.written();
     std::vector<std::byte>* bytes = &message_;
@@ -220,28 +213,27 @@ net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
         }
     }
     const net::SendResult result = host_.send_message(connection(player), how, *bytes);
-    if (net::is_queued(result)) note_named(player, type, written->words, 0);
+    if (to && net::is_queued(result)) note_named(*to, type, written->words, 0);
     typed_.stats().not_queued += !net::is_queued(result);
     return result;
 }
 
 /// Call it for each message or event that a client gets. Makes the client get the state that the type asks
 /// for, and learn of the end of the entities that the message names.
-void Server::note_named(net::PeerId id, const SchemaStruct& type, std::span<const std::uint32_t> words,
+void Server::note_named(Player& player, const SchemaStruct& type, std::span<const std::uint32_t> words,
                         NetId also) {
-    Player* const player = players_.find(id);
-    if (!player || !player->connection) return;
+    if (!player.connection) return;
     const auto note = [&](NetId net_id) {
         const ecs::Entity entity = sender_.entity(net_id);
-        if (entity && type.has_state) sender_.send_now(player->peer, entity);
+        if (entity && type.has_state) sender_.send_now(player.peer, entity);
         // A client that had the former entity of a key does not know of this one's end.
-        if (entity && !NetIds::is_reserved(net_id) && sender_.has_acknowledged(player->peer, entity)) return;
+        if (entity && !NetIds::is_reserved(net_id) && sender_.has_acknowledged(player.peer, entity)) return;
         names_ended_ = names_ended_ || !entity;  // an action may destroy what it names
-        const auto place = std::lower_bound(player->named.begin(), player->named.end(), net_id);
-        if (place != player->named.end() && *place == net_id) return;
-        player->named.insert(place, net_id);
+        const auto place = std::lower_bound(player.named.begin(), player.named.end(), net_id);
+        if (place != player.named.end() && *place == net_id) return;
+        player.named.insert(place, net_id);
         // Without the news of the oldest, a message that names it waits a little.
-        if (player->named.size() > kMaxNamed) player->named.erase(player->named.begin());
+        if (player.named.size() > kMaxNamed) player.named.erase(player.named.begin());
     };
     if (also != 0) note(also);
     if (!type.layout.has_references()) return;
@@ -264,7 +256,7 @@ void Server::tell_ended() {
             if (!entity) ended.push_back(net_id);
             return !entity || sender_.has_acknowledged(player.peer, entity);
         });
-        if (!ended.empty()) send_control(player.id, write_control(Gone{ended}));
+        if (!ended.empty()) send_control(player, write_control(Gone{ended}));
     });
 }
 
@@ -308,18 +300,13 @@ void Server::on_connected(net::PeerId peer) {
     if (arrival.resumption) return take_back(peer);
     if (players_.find(peer))  // of 65,535 later connections with this index, one gets the same id
         return host_.disconnect(peer, net::DisconnectReason::kicked, "try again", now_);
-    Player& player = players_.add(peer);
+    Player& player = players_.add(
+        peer,
+        sender_.add_peer({.max_slots = arrival.max_slots, .numbers = arrival.numbers, .is_held = true}));
     player.client_id = arrival.client_id;
-    player.peer =
-        sender_.add_peer({.max_slots = arrival.max_slots, .numbers = arrival.numbers, .is_held = true});
-    if (player.peer >= ids_.size()) ids_.resize(player.peer + std::size_t{1});
-    ids_[player.peer] = peer;
-    owned_.add_player(peer, player.peer);
-    rewind_.add_player(peer, player.peer);
     player.seat.connect(now_);
     player.key.issue(entropy_);
-    if (inputs_) inputs_->add_player(peer, player.peer);
-    send_control(peer, write_control(welcome_));
+    send_control(player, write_control(welcome_));
     if (listener_) call_guarded(world_, [&] { listener_->on_join(peer); });
 }
 
@@ -332,24 +319,23 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
                          reason == net::DisconnectReason::replaced ||
                          reason == net::DisconnectReason::exhausted;
     if (is_lost && player->seat.has_joined() && join_options_.resume_time > net::Duration(0))
-        return go_away(player->id, host_.address(peer));
+        return go_away(*player, host_.address(peer));
     leave(player->id, reason, text);
 }
 
 /// Makes the seat wait for the player, whose connection is lost.
-void Server::go_away(PlayerId id, const net::Address& from) {
+void Server::go_away(Player& player, const net::Address& from) {
+    const PlayerId id = player.id;
     const net::all::Networks networks(network_key_, from);
     const std::size_t per_machine = from.is_loopback() ? most_away_ : most_away_per_ip_;
     if (const Player* const other = players_.must_leave(networks, per_machine, most_away_))
         leave(other->id, net::DisconnectReason::timed_out, {});
-    Player* const player = players_.find(id);
-    if (!player) return;
-    player->networks = networks;
-    const bool has_played = player->seat.phase() == Phase::playing;
-    player->seat.go_away(now_);
-    player->intake = {};
-    player->named.clear();
-    actions_.set_away(id);
+    if (player.id != id) return;
+    player.networks = networks;
+    const bool has_played = player.seat.phase() == Phase::playing;
+    player.seat.go_away(now_);
+    player.intake = {};
+    player.named.clear();
     if (away_ && has_played) call_guarded(world_, [&] { away_(id); });
 }
 
@@ -380,15 +366,15 @@ void Server::take_back(net::PeerId connection) {
     } else {
         sender_.replace_peer(player->peer, {arrival.max_slots, arrival.numbers, true});
         player->key.state_number = std::max(player->key.state_number + 1, 1u);
-        resumed = actions_.replace_client(player->id);
+        resumed = actions_.replace_client(*player);
     }
     resumed.keeps = keeps;
-    if (!keeps) owned_.replace_client(player->id);
-    rewind_.add_player(player->id, player->peer);
+    if (!keeps) owned_.replace_client(*player);
+    player->seen = {};
     player->seat.come_back(keeps, now_);
-    send_control(player->id, write_control(welcome_));
-    send_control(player->id, write_control(resumed));
-    if (keeps) actions_.reconnect(player->id, resumption.first_actions);
+    send_control(*player, write_control(welcome_));
+    send_control(*player, write_control(resumed));
+    if (keeps) actions_.reconnect(*player, resumption.first_actions);
 }
 
 void Server::leave(PlayerId id, net::DisconnectReason reason, std::string_view text) {
@@ -399,10 +385,6 @@ void Server::leave(PlayerId id, net::DisconnectReason reason, std::string_view t
     std::vector<ecs::Entity> owned, predicted;
     sender_.for_each_owned(player.peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     sender_.for_each_predicted(player.peer, [&](ecs::Entity entity) { predicted.push_back(entity); });
-    actions_.remove_player(id);
-    if (inputs_) inputs_->remove_player(id);
-    owned_.remove_player(id);
-    rewind_.remove_player(id);
     sender_.remove_peer(player.peer);
     players_.remove(player);
     for (const ecs::Entity entity : owned)
@@ -459,7 +441,7 @@ void Server::advance_join(Player& player) {
 
 /// The handler may disconnect the player.
 void Server::finish_join(PlayerId player) {
-    actions_.add_player(player, players_.find(player)->peer);  // the handler may do actions of the server
+    actions_.add_player(*players_.find(player));  // the handler may do actions of the server
     ecs::Entity entity;
     if (join_) call_guarded(world_, [&] { entity = join_(player); });
     if (players_.find(player)) {
@@ -502,10 +484,10 @@ void Server::set_player(PlayerId id, ecs::Entity entity) {
 }
 
 /// Tells a client that it plays, and the ticket for its next connection.
-void Server::send_player(const Player& player) {
-    send_control(player.id, write_control(PlayerEntity{references_.to_net(player.seat.player())}));
+void Server::send_player(Player& player) {
+    send_control(player, write_control(PlayerEntity{references_.to_net(player.seat.player())}));
     if (join_options_.resume_time > net::Duration(0))
-        send_control(player.id,
+        send_control(player,
                      write_control(NextTicket{{player.id, player.key.newest()}, player.key.state_number}));
 }
 
@@ -517,12 +499,11 @@ void Server::send_now(PlayerId id, std::span<const ecs::Entity> entities) {
 
 /// Sends a control message, after the earlier ones. While the queue of the connection is full, it waits. If
 /// too much waits, the next tick() disconnects the player.
-void Server::send_control(net::PeerId id, std::vector<std::byte> message) {
-    Player* const player = players_.find(id);
-    if (!player || !player->connection) return;
-    player->unsent_bytes += message.size();
-    player->unsent.push_back(std::move(message));
-    flush_control(*player);
+void Server::send_control(Player& player, std::vector<std::byte> message) {
+    if (!player.connection) return;
+    player.unsent_bytes += message.size();
+    player.unsent.push_back(std::move(message));
+    flush_control(player);
 }
 
 void Server::flush_control(Player& player) {
@@ -536,14 +517,9 @@ void Server::flush_control(Player& player) {
 
 /// Events are one stream with the game's messages with the default key. Events that would arrive too late are
 /// not sent at all, so they never fill the queue of a slow player.
-bool Server::send_event(net::PeerId player, std::span<const std::byte> message) {
-    const net::PeerId to = connection(player);
-    return host_.stats(to).oldest_message < kLatestEvent &&
-           host_.send_message(to, net::Channel::reliable, message) == net::SendResult::queued;
-}
-
-void Server::disconnect_player(net::PeerId player, std::string_view why) {
-    disconnect(player, why, now_);
+bool Server::send_event(Player& player, std::span<const std::byte> message) {
+    return host_.stats(player.connection).oldest_message < kLatestEvent &&
+           host_.send_message(player.connection, net::Channel::reliable, message) == net::SendResult::queued;
 }
 
 void Server::on_message(net::PeerId connection, net::Channel channel, std::span<const std::byte> message) {
@@ -590,14 +566,14 @@ bool Server::take_typed(Player& player, net::Channel channel, std::span<const st
         return false;
     }
     const bool was_waiting = player.intake.waiting() != 0;
-    handled_.owned = names_owned ? net::all::load<std::uint32_t>(message.data()) : 0;
+    handled_.before = {0, player.messages, earlier, 0};
+    if (names_owned) handled_.before.owned = net::all::load<std::uint32_t>(message.data());
     if (names_owned) message = message.subspan(4);
     handled_.bytes.assign(message.begin(), message.end());
     handled_.channel = channel;
     handled_.is_in_order = is_in_order;
-    handled_.earlier = earlier;
     handled_.arrived = now_;
-    const bool must_wait = !has_run(player.id, handled_);
+    const bool must_wait = !player.has_done(handled_.before);
     switch (player.intake.arrive(limits_, handled_, must_wait)) {
         case MessageIntake::Verdict::deliver:
             handle_typed(player, handled_);
@@ -624,39 +600,27 @@ void Server::handle_typed(Player& player, const MessageIntake::Item& message) {
     }
 }
 
-/// Returns whether the server has handled what the client did before it sent a message.
-bool Server::has_run(PlayerId player, const MessageIntake::Item& message) const {
-    return (!message.earlier || actions_.has_run(player, *message.earlier)) &&
-           (!message.is_in_order || owned_.has_run(player, message.owned));
-}
-
 /// Handles the messages and values of a player that have waited, in order. A handler may disconnect the
 /// player.
-void Server::handle_waiting(PlayerId id) {
-    for (;;) {
-        owned_.run(id, next_tick_, now_);
-        Player* const player = players_.find(id);
-        const auto has_run = [&](const MessageIntake::Item& message) { return this->has_run(id, message); };
-        if (!player || !player->intake.take(limits_, now_, handled_, has_run)) return;
-        handle_typed(*player, handled_);
+void Server::handle_waiting(Player& player) {
+    const auto has_run = [&](const MessageIntake::Item& message) { return player.has_done(message.before); };
+    for (const PlayerId id = player.id;;) {
+        owned_.run(player, next_tick_, now_);
+        if (player.id != id || !player.intake.take(limits_, now_, handled_, has_run)) return;
+        handle_typed(player, handled_);
+        if (player.id != id) return;
     }
 }
 
 void Server::handle_deferred() {
     players_.for_each([&](Player& player) {
         const PlayerId id = player.id;
-        handle_waiting(id);
-        if (player.id == id && owned_.is_flood(id)) disconnect(id, "too many values were refused", now_);
+        handle_waiting(player);
+        if (player.id == id && player.owned.is_flood()) disconnect(id, "too many values were refused", now_);
         if (player.id != id || !player.intake.is_flood(limits_, now_)) return;
         typed_.stats().floods += 1;
         disconnect(id, "too many messages", now_);
     });
-}
-
-bool Server::has_handled(net::PeerId id, std::uint16_t messages, std::uint32_t owned) {
-    const Player* const player = players_.find(id);
-    return !player ||
-           (static_cast<std::int16_t>(player->messages - messages) >= 0 && owned_.has_run(id, owned));
 }
 
 void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
@@ -667,14 +631,13 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
     const Running running(world_, run_, Caller::net);
-    const Player* const player = players_.find_connected(peer);
-    const PlayerId id = player ? player->id : PlayerId{};
-    if (!player || !uplink_.read(id, number, payload, now)) {
+    Player* const player = players_.find_connected(peer);
+    if (!player || !uplink_.read(*player, number, payload, now)) {
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
         return false;
     }
-    handle_waiting(id);
-    if (owned_.is_flood(id))  // false if a handler disconnected the player
+    if (player->id) handle_waiting(*player);
+    if (player->connection == peer && player->owned.is_flood())
         host_.disconnect(peer, net::DisconnectReason::kicked, "too many values were refused", now);
     return true;
 }

@@ -76,7 +76,7 @@ public:
 ///     net::receive_all(socket, server.host(), now);
 ///     my_simulation_step(world);
 ///     server.tick(now);
-class Server final : private net::Handler, private ServerActions::Host {
+class Server final : private net::Handler, private PlayerHost {
 public:
     /// World, schema, sink and listener must outlive the server. A schema with an error stops the program.
     Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
@@ -95,10 +95,12 @@ public:
     /// current tick. Returns nothing before the first input. A missing input is replaced by the input before,
     /// without its presses, for 250 ms; then by T{}.
     std::optional<Tick> input_age(net::PeerId player) const {
-        return inputs_ ? inputs_->age(player) : std::nullopt;
+        const Player* const found = players_.find(player);
+        return found && found->inputs ? found->inputs->age() : std::nullopt;
     }
     InputStats input_stats(net::PeerId player) const {
-        return inputs_ ? inputs_->stats(player) : InputStats{};
+        const Player* const found = players_.find(player);
+        return found && found->inputs ? found->inputs->stats() : InputStats{};
     }
 
     /// Ends a tick: runs the step function, and sends the changes of the world, as far as each peer's rate
@@ -173,7 +175,7 @@ public:
     const TicketStats& ticket_stats() const { return tickets_; }
     /// How many messages of a player wait because of MessageLimits.
     std::size_t messages_waiting(PlayerId player) const {
-        const Players::Player* const found = players_.find(player);
+        const Player* const found = players_.find(player);
         return found ? found->intake.waiting() : 0;
     }
 
@@ -204,14 +206,23 @@ public:
     /// Adds a function that learns of each action, also of rejected ones, for example to write a log.
     void on_action(ServerActions::Observer observer) { actions_.observe(std::move(observer)); }
     /// All zero for an unknown player. See also actions_waiting().
-    ServerActions::Stats action_stats(PlayerId player) const { return actions_.stats(player); }
-    std::size_t actions_waiting(PlayerId player) const { return actions_.waiting(player); }
+    ActionStats action_stats(PlayerId player) const {
+        const Player* const found = players_.find(player);
+        return found && found->actions ? found->actions->stats : ActionStats{};
+    }
+    std::size_t actions_waiting(PlayerId player) const {
+        const Player* const found = players_.find(player);
+        return found && found->actions ? found->actions->waiting() : 0;
+    }
     /// Returns what the player's client showed when it made the player's input for this tick. Call it in the
     /// functions that tick() calls. Requires that the schema has an input. For an unknown player, the Past is
     /// empty.
     Past seen_by(PlayerId player) const { return rewind_.seen_by(player); }
     /// All zero for an unknown player.
-    RewindStats rewind_stats(PlayerId player) const { return rewind_.stats(player); }
+    RewindStats rewind_stats(PlayerId player) const {
+        const Player* const found = players_.find(player);
+        return found ? found->seen.stats : RewindStats{};
+    }
 
     /// Sets the function that checks the values that a player's client sends for a component with
     /// from_owner(). It returns an empty text to accept a value, or the reason to refuse it. Without a
@@ -228,7 +239,10 @@ public:
             return std::string(fn(player, entity, *static_cast<const T*>(value)));
         });
     }
-    OwnedReader::Stats owned_stats(PlayerId player) const { return owned_.stats(player); }
+    OwnedStats owned_stats(PlayerId player) const {
+        const Player* const found = players_.find(player);
+        return found ? found->owned.stats : OwnedStats{};
+    }
 
     /// Ends the connection with DisconnectReason::kicked. A player that is away leaves at once. No effect for
     /// an unknown peer. Messages and actions of this player that were not handled yet are dropped. If the
@@ -260,7 +274,7 @@ public:
     /// player's id until the player comes back on another connection. Afterwards another player can have the
     /// same PlayerId::index(), so do not use the index as a key for tables of players.
     net::PeerId connection(PlayerId player) const {
-        const Players::Player* const found = players_.find(player);
+        const Player* const found = players_.find(player);
         return found ? found->connection : net::PeerId{};
     }
     /// With JoinOptions::waits_for_admit, lets a player load once its client is ready(). Until then the
@@ -346,9 +360,9 @@ public:
             world_.component<T>(), ecs::all::type_name<T>(),
             [this, fn = std::move(fn)](Sender::Peer peer, ecs::Entity entity, const void* value) mutable {
                 if constexpr (std::is_empty_v<T>)
-                    return bool(fn(ids_[peer], entity, T{}));
+                    return bool(fn(players_.find_peer(peer)->id, entity, T{}));
                 else
-                    return bool(fn(ids_[peer], entity, *static_cast<const T*>(value)));
+                    return bool(fn(players_.find_peer(peer)->id, entity, *static_cast<const T*>(value)));
             });
     }
     void recheck(ecs::Entity entity) { sender_.scope().recheck(entity); }
@@ -384,13 +398,12 @@ public:
     /// Calls fn(PlayerId) for each player that is connected.
     template <class Fn>
     void for_each_peer(Fn&& fn) const {
-        players_.for_each([&](const Players::Player& player) {
+        players_.for_each([&](const Player& player) {
             if (player.connection) fn(player.id);
         });
     }
 
 private:
-    using Player = Players::Player;
     /// The client that on_admit() admitted last with an index of a connection; it may fail to connect.
     struct Arrival {
         std::uint32_t max_slots = 0;
@@ -425,14 +438,15 @@ private:
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
 
-    void send_control(net::PeerId player, std::vector<std::byte> message) override;
+    void send_control(Player& player, std::vector<std::byte> message) override;
     void flush_control(Player& player);
-    [[nodiscard]] bool send_event(net::PeerId player, std::span<const std::byte> message) override;
-    void note_named(net::PeerId player, const SchemaStruct& type, std::span<const std::uint32_t> words,
+    [[nodiscard]] bool send_event(Player& player, std::span<const std::byte> message) override;
+    void note_named(Player& player, const SchemaStruct& type, std::span<const std::uint32_t> words,
                     NetId also) override;
-    void disconnect_player(net::PeerId player, std::string_view why) override;
-    void give_entity(net::PeerId player, ecs::Entity entity) override { give(player, entity); }
-    ecs::Entity player_entity(net::PeerId player) const override { return this->player(player); }
+    void disconnect_player(Player& player, std::string_view why) override {
+        disconnect(player.id, why, now_);
+    }
+    void give_entity(PlayerId player, ecs::Entity entity) override { give(player, entity); }
 
     template <class T>
     void write_typed(const T& message, const net::Delivery& how) {
@@ -445,9 +459,7 @@ private:
     [[nodiscard]] bool take_typed(Player& player, net::Channel channel, std::span<const std::byte> message);
     void handle_typed(Player& player, const MessageIntake::Item& message);
     void handle_deferred();
-    void handle_waiting(net::PeerId player) override;
-    bool has_handled(net::PeerId player, std::uint16_t messages, std::uint32_t owned) override;
-    bool has_run(PlayerId player, const MessageIntake::Item& message) const;
+    void handle_waiting(Player& player) override;
     void load_if_ready(Player& player);
     void advance_joins();
     void advance_join(Player& player);
@@ -465,8 +477,8 @@ private:
         if (const auto peer = peer_of(player)) sender_.scope().set_shown(*peer, entity, is_shown);
     }
     void take_back(net::PeerId connection);
-    void send_player(const Player& player);
-    void go_away(PlayerId player, const net::Address& from);
+    void send_player(Player& player);
+    void go_away(Player& player, const net::Address& from);
     void leave(PlayerId player, net::DisconnectReason reason, std::string_view text);
 
     ecs::World& world_;
@@ -489,7 +501,6 @@ private:
     RunState run_;
     net::Time now_{0};  // argument of the last tick(), poll() or resend()
     Players players_;
-    std::vector<PlayerId> ids_;      // by Sender::Peer
     std::vector<Arrival> arrivals_;  // by PeerId::index()
     std::size_t most_away_, most_away_per_ip_;
     net::all::SipKey network_key_;

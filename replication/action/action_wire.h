@@ -52,11 +52,12 @@ void write_earlier(const EarlierActions& actions, std::vector<std::byte>& out);
 /// too few.
 std::optional<EarlierActions> take_earlier(std::span<const std::byte>& in);
 
-/// What a client did before it wrote a value of a component with from_owner(): this is handled first.
+/// What a client did before it sent something: the server handles this first, see Player::has_done().
 struct Before {
     Tick tick = 0;               // of the client's next step
     std::uint16_t messages = 0;  // as in ActionRecord
     std::optional<EarlierActions> actions;
+    std::uint32_t owned = 0;  // as in ActionRecord
 };
 
 /// A run of actions of one stream.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "../play/control_codec.h"
+#include "../play/players.h"
 
 namespace shoal::replication::all {
 
@@ -19,11 +20,12 @@ constexpr double kMessageSeconds = 0.5;  // longest wait for what the client sen
 
 }  // namespace
 
-ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Host& host,
-                             const ActionLimits& limits, double tick_hz)
+ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Players& players,
+                             PlayerHost& host, const ActionLimits& limits, double tick_hz)
     : world_(world),
       schema_(schema),
       sender_(sender),
+      players_(players),
       host_(host),
       limits_(limits),
       tick_s_(1 / tick_hz),
@@ -37,121 +39,99 @@ ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& se
                              });
 }
 
-void ServerActions::add_player(net::PeerId id, Sender::Peer peer) {
-    if (handlers_.empty() || find(id)) return;  // without actions there is nothing to do for a player
-    std::size_t place = 0;
-    while (place < players_.size() && players_[place]) ++place;
-    if (place == players_.size()) players_.emplace_back();
-    players_[place] = std::make_unique<Player>();
-    places_[id] = place;
-    Player& player = *players_[place];
-    player.id = id;
-    player.peer = peer;
-    player.tokens = limits_.burst;
-    player.rejection_tokens = limits_.rejections_per_second * kRejectionSeconds;
+void ServerActions::add_player(Player& player) {
+    if (handlers_.empty() || player.actions) return;  // without actions there is nothing to do for a player
+    player.actions = std::make_unique<PlayerActions>();
+    player.actions->tokens = limits_.burst;
+    player.actions->rejection_tokens = limits_.rejections_per_second * kRejectionSeconds;
     for (const SchemaStruct& action : schema_.structs(StructKind::action))
-        player.type_tokens.push_back(std::max(1.0, action.per_second));
-}
-
-void ServerActions::remove_player(net::PeerId id) {
-    Player* const player = find(id);
-    if (!player) return;
-    player->has_left = true;
-    if (!is_running_) players_[places_.at(id)].reset();
-    places_.erase(id);
-}
-
-ServerActions::Player* ServerActions::find(net::PeerId id) const {
-    const auto place = places_.find(id);
-    return place == places_.end() ? nullptr : players_[place->second].get();
+        player.actions->type_tokens.push_back(std::max(1.0, action.per_second));
 }
 
 /// Translates a reference in an action of actor_, or of the server.
 ecs::Entity ServerActions::to_entity(std::uint32_t id) {
     if (!actor_) return sender_.entity(id);
     if (!is_pending(id)) return sender_.entity_seen_by(actor_->peer, id);
-    for (const Spawned& one : actor_->spawned)
+    for (const PlayerActions::Spawned& one : actor_->actions->spawned)
         if (one.id == id) return world_.is_alive(one.entity) ? one.entity : ecs::Entity{};
     return {};
 }
 
-bool ServerActions::read_section(net::PeerId id, std::uint64_t, BitReader& in) {
-    Player* const player = find(id);
-    return player && player->inbox.read(schema_, in);
+bool ServerActions::read_section(Player& player, std::uint64_t, BitReader& in) {
+    return player.actions && player.actions->inbox.read(schema_, in);
 }
 
-void ServerActions::commit_section(net::PeerId id, net::Time) {
-    Player* const player = find(id);
-    if (player && !player->inbox.commit()) host_.disconnect_player(id, "too many actions");
+void ServerActions::commit_section(Player& player, net::Time) {
+    if (player.actions && !player.actions->inbox.commit())
+        host_.disconnect_player(player, "too many actions");
 }
 
-// Running
+// Running. A function of the game may end the player, which then has no actions.
 
 void ServerActions::run(Tick tick) {
     tick_ = tick;
-    is_running_ = true;
     run_waiting();
-    for (std::size_t i = 0; i < players_.size(); ++i) {
-        if (!players_[i]) continue;
-        earn_tokens(*players_[i]);
-        run_stream(*players_[i], ActionStream::ordered);
-        run_stream(*players_[i], ActionStream::independent);
-        if (players_[i]->held_since[0]) run_stream(*players_[i], ActionStream::ordered);
-        players_[i]->stats.ignored = players_[i]->inbox.ignored();
-        if (players_[i]->rejection_tokens < 0)
-            host_.disconnect_player(players_[i]->id, "too many rejected actions");
-    }
-    is_running_ = false;
-    for (auto& player : players_)
-        if (player && player->has_left) player.reset();
+    players_.for_each([&](Player& player) {
+        if (!player.actions) return;
+        earn_tokens(*player.actions);
+        run_stream(player, ActionStream::ordered);
+        run_stream(player, ActionStream::independent);
+        if (player.actions && player.actions->held_since[0]) run_stream(player, ActionStream::ordered);
+        if (!player.actions) return;
+        player.actions->stats.ignored = player.actions->inbox.ignored();
+        if (player.actions->rejection_tokens < 0)
+            host_.disconnect_player(player, "too many rejected actions");
+    });
 }
 
-void ServerActions::earn_tokens(Player& player) const {
+void ServerActions::earn_tokens(PlayerActions& actions) const {
     const auto earn = [&](double& tokens, double per_second, double most) {
         tokens = std::min(most, tokens + per_second * tick_s_);
     };
-    earn(player.tokens, limits_.per_second, limits_.burst);
-    earn(player.rejection_tokens, limits_.rejections_per_second,
+    earn(actions.tokens, limits_.per_second, limits_.burst);
+    earn(actions.rejection_tokens, limits_.rejections_per_second,
          limits_.rejections_per_second * kRejectionSeconds);
-    for (std::size_t i = 0; i < player.type_tokens.size(); ++i)
-        earn(player.type_tokens[i], type(i).per_second, std::max(1.0, type(i).per_second));
+    for (std::size_t i = 0; i < actions.type_tokens.size(); ++i)
+        earn(actions.type_tokens[i], type(i).per_second, std::max(1.0, type(i).per_second));
 }
 
-bool ServerActions::take_tokens(Player& player, std::size_t number) const {
+bool ServerActions::take_tokens(PlayerActions& actions, std::size_t number) const {
     // Sums of fractions may be just below a whole number.
     constexpr double kOne = 1 - 1e-6;
-    if (player.tokens < kOne || player.type_tokens[number] < kOne) return false;
-    player.tokens -= 1;
-    player.type_tokens[number] -= 1;
+    if (actions.tokens < kOne || actions.type_tokens[number] < kOne) return false;
+    actions.tokens -= 1;
+    actions.type_tokens[number] -= 1;
     return true;
 }
 
 void ServerActions::run_stream(Player& player, ActionStream stream) {
-    if (player.inbox.waiting(stream).empty()) player.held_since[static_cast<std::size_t>(stream)].reset();
-    while (!player.has_left && !player.inbox.waiting(stream).empty()) {
-        const ActionRecord& front = player.inbox.waiting(stream).front();
+    if (player.actions && player.actions->inbox.waiting(stream).empty())
+        player.actions->held_since[static_cast<std::size_t>(stream)].reset();
+    while (player.actions && !player.actions->inbox.waiting(stream).empty()) {
+        const ActionRecord& front = player.actions->inbox.waiting(stream).front();
         const auto ahead = static_cast<std::int32_t>(front.tick - tick_);
         if (ahead > 0 && ahead <= most_ahead_) return;
         if (must_wait(player, stream)) return;
-        if (!take_tokens(player, front.type)) {
-            player.stats.deferred += 1;
+        if (!take_tokens(*player.actions, front.type)) {
+            player.actions->stats.deferred += 1;
             return;
         }
         const ActionRecord record = front;
         run_one(player, stream, record);
-        if (!player.has_left) host_.handle_waiting(player.id);
+        if (player.actions) host_.handle_waiting(player);
     }
 }
 
 /// Returns whether the client sent a message or value before its next action, and the server has not handled
 /// it. After a while the action does not wait any longer.
 bool ServerActions::must_wait(Player& player, ActionStream stream) {
-    std::optional<Tick>& since = player.held_since[static_cast<std::size_t>(stream)];
-    host_.handle_waiting(player.id);
-    const ActionRecord& next = player.inbox.waiting(stream).front();
-    if (player.has_left || host_.has_handled(player.id, next.messages, next.owned)) {
+    host_.handle_waiting(player);
+    if (!player.actions) return true;
+    std::optional<Tick>& since = player.actions->held_since[static_cast<std::size_t>(stream)];
+    const ActionRecord& next = player.actions->inbox.waiting(stream).front();
+    if (player.has_done({0, next.messages, {}, next.owned})) {
         since.reset();
-        return player.has_left;
+        return false;
     }
     if (!since) since = tick_;
     return (tick_ - *since) * tick_s_ < kMessageSeconds;
@@ -159,19 +139,20 @@ bool ServerActions::must_wait(Player& player, ActionStream stream) {
 
 void ServerActions::run_one(Player& player, ActionStream stream, const ActionRecord& record) {
     const SchemaStruct& what = type(record.type);
+    const PlayerId id = player.id;
     actor_ = &player;
     StructValue value(what);
     codec_.restore(what, record.words, value.get());
     const auto ahead = static_cast<std::int32_t>(record.tick - tick_);
     const Tick late_ticks = ahead < 0 ? tick_ - record.tick : 0;
-    if (sight_) sight_->look(player.id, record.tick, record.lag, tick_);
+    if (sight_) sight_->look(id, record.tick, record.lag, tick_);
     start(record.type, &player, late_ticks);
     const ecs::Entity entity = act_->player;
     ActionEvent event;
     std::string why = "the server could not do it";  // if a function of the game throws
     call_guarded(world_, [&] {
         std::string refusal = what.ops.validate ? what.ops.validate(value.get(), *act_) : std::string();
-        event = event_of(player.id, entity);
+        event = event_of(id, entity);
         codec_.quantise(what, value.get(), event.words);
         if (refusal.empty() && what.ops.mutate) {
             what.ops.mutate(value.get(), *act_);
@@ -184,13 +165,13 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
     // and created_.
     const std::vector<ecs::Entity> created = std::exchange(created_, {});
     for (const ecs::Entity spawned : created)
-        if (replicates(spawned)) host_.give_entity(player.id, spawned);
-    if (!player.has_left)
+        if (replicates(spawned)) host_.give_entity(id, spawned);
+    if (player.actions)
         for (const NetId net_id : record.touched)
             if (const ecs::Entity touched = sender_.entity_seen_by(player.peer, net_id))
                 sender_.send_now(player.peer, touched);
-    why.empty() ? accept(player, stream, record, created) : reject(player, stream, why);
-    report({tick_, late_ticks, player.id, what.name, record.type, value.get(), why.empty(), why});
+    if (player.actions) why.empty() ? accept(player, stream, record, created) : reject(player, stream, why);
+    report({tick_, late_ticks, id, what.name, record.type, value.get(), why.empty(), why});
     if (why.empty()) fire(value.get(), std::move(event), entity);
 }
 
@@ -208,31 +189,33 @@ void ServerActions::start(std::size_t number, const Player* player, Tick late_ti
     act_->late_ticks = late_ticks;
     if (!player) return;
     act_->who = player->id;
-    act_->player = host_.player_entity(player->id);
+    if (world_.is_alive(player->seat.player())) act_->player = player->seat.player();
 }
 
 void ServerActions::accept(Player& player, ActionStream stream, const ActionRecord& record,
                            std::span<const ecs::Entity> created) {
-    player.stats.accepted += 1;
-    ActionResult& result = player.results.emplace_back();
+    PlayerActions& actions = *player.actions;
+    actions.stats.accepted += 1;
+    ActionResult& result = actions.results.emplace_back();
     result.stream = stream;
-    result.sequence = static_cast<std::uint16_t>(player.inbox.sequence(stream));
-    if (!player.has_left) match_created(player, record, created, result);
-    player.inbox.pop(stream);
+    result.sequence = static_cast<std::uint16_t>(actions.inbox.sequence(stream));
+    match_created(player, record, created, result);
+    actions.inbox.pop(stream);
 }
 
 void ServerActions::reject(Player& player, ActionStream stream, const std::string& why) {
-    ActionResult& result = player.results.emplace_back();
-    result.stream = stream;
-    result.sequence = static_cast<std::uint16_t>(player.inbox.sequence(stream));
-    result.is_accepted = false;
-    result.why_not = why.substr(0, kMaxRejectionBytes);
-    player.stats.rejected += 1;
-    player.rejection_tokens -= 1;
+    PlayerActions& actions = *player.actions;
+    actions.results.push_back({stream,
+                               static_cast<std::uint16_t>(actions.inbox.sequence(stream)),
+                               false,
+                               {},
+                               why.substr(0, kMaxRejectionBytes)});
+    actions.stats.rejected += 1;
+    actions.rejection_tokens -= 1;
     if (stream == ActionStream::independent) {
-        player.inbox.pop(stream);
+        actions.inbox.pop(stream);
     } else {
-        player.stats.dropped += player.inbox.reject();
+        actions.stats.dropped += actions.inbox.reject();
     }
 }
 
@@ -247,9 +230,10 @@ void ServerActions::match_created(Player& player, const ActionRecord& record,
         if (!exists) continue;
         const PendingId id = pending_after(record.first_pending, i);
         sender_.set_pending_id(player.peer, net_id, id - kFirstPending);
-        player.spawned.push_back({id, created[i], net_id});
-        player.outstanding.push_back({id, created[i], net_id});
-        if (player.spawned.size() > kMaxSpawned) player.spawned.pop_front();
+        PlayerActions& actions = *player.actions;
+        actions.spawned.push_back({id, created[i], net_id});
+        actions.outstanding.push_back({id, created[i], net_id});
+        if (actions.spawned.size() > kMaxSpawned) actions.spawned.pop_front();
     }
 }
 
@@ -264,16 +248,16 @@ void ServerActions::fire(const void* action, ActionEvent event, ecs::Entity enti
     for (const Handler& handler : handlers_[event.type])
         call_guarded(world_, [&] { handler(action, {living(), event.who, false, event.tick}); });
     const std::vector<std::byte> message = write_event(schema_, event);
-    for (const auto& player : players_) {
-        if (!player || player->id == event.who || player->has_left || player->is_away) continue;
-        const std::optional<ActionEvent> seen = as_seen(*player, event);
-        if (host_.send_event(player->id, seen ? write_event(schema_, *seen) : message)) {
-            host_.note_named(player->id, type(event.type), (seen ? *seen : event).words,
+    players_.for_each([&](Player& player) {
+        if (!player.actions || player.id == event.who || !player.connection) return;
+        const std::optional<ActionEvent> seen = as_seen(player, event);
+        if (host_.send_event(player, seen ? write_event(schema_, *seen) : message)) {
+            host_.note_named(player, type(event.type), (seen ? *seen : event).words,
                              (seen ? *seen : event).player);
         } else {
-            player->stats.lost_events += 1;
+            player.actions->stats.lost_events += 1;
         }
-    }
+    });
 }
 
 /// Returns the event without the entities that a player does not see; nothing if the player sees them all.
@@ -343,29 +327,32 @@ bool ServerActions::end(const void* action) {
 // Results
 
 void ServerActions::finish() {
-    for (const auto& player : players_)
-        if (player) finish(*player);
+    players_.for_each([&](Player& player) {
+        if (player.actions) finish(player);
+    });
 }
 
 void ServerActions::finish(Player& player) {
-    for (ActionResult& result : player.results) forget_gone(player, result);
+    PlayerActions& actions = *player.actions;
+    for (ActionResult& result : actions.results) forget_gone(player, result);
     // While the player is away, nothing is sent: reconnect() sends the results.
-    if (!player.results.empty() && !player.is_away)
-        host_.send_control(player.id, write_control(ActionResults{tick_, player.results}));
+    if (!actions.results.empty())
+        host_.send_control(player, write_control(ActionResults{tick_, actions.results}));
     std::vector<PendingId> gone;
-    std::erase_if(player.outstanding, [&](const Spawned& one) {
+    std::erase_if(actions.outstanding, [&](const PlayerActions::Spawned& one) {
         const bool is_gone = !replicates(one.entity) || !sender_.sees(player.peer, one.entity);
         if (is_gone) gone.push_back(one.id);
         if (!is_gone && !sender_.has_acknowledged(player.peer, one.entity)) return false;
         sender_.set_pending_id(player.peer, one.net_id, 0);
         return true;
     });
-    if (!gone.empty() && !player.is_away) host_.send_control(player.id, write_control(Gone{gone}));
-    if (keeps_results_) store_results(player);
-    for (const PendingId id : gone)
-        if (keeps_results_) player.kept_gone_ids.push_back(id);
-    while (player.kept_gone_ids.size() > kMaxSpawned) player.kept_gone_ids.pop_front();
-    player.results.clear();
+    if (!gone.empty()) host_.send_control(player, write_control(Gone{gone}));
+    if (keeps_results_) {
+        store_results(actions);
+        actions.kept_gone_ids.insert(actions.kept_gone_ids.end(), gone.begin(), gone.end());
+    }
+    while (actions.kept_gone_ids.size() > kMaxSpawned) actions.kept_gone_ids.pop_front();
+    actions.results.clear();
 }
 
 /// Sets the net ids of entities that do not replicate to the player any more to 0.
@@ -375,69 +362,48 @@ void ServerActions::forget_gone(const Player& player, ActionResult& result) cons
 }
 
 /// Stores the results of this tick: in each stream as many results as a client can wait for.
-void ServerActions::store_results(Player& player) {
-    for (ActionResult& result : player.results) {
-        std::deque<KeptResult>& kept = player.kept[static_cast<std::size_t>(result.stream)];
+void ServerActions::store_results(PlayerActions& actions) {
+    for (ActionResult& result : actions.results) {
+        std::deque<PlayerActions::KeptResult>& kept = actions.kept[static_cast<std::size_t>(result.stream)];
         kept.push_back({tick_, std::move(result)});
         if (kept.size() > kMaxWaitingActions) kept.pop_front();
     }
 }
 
-void ServerActions::set_away(net::PeerId id) {
-    if (Player* const player = find(id)) player->is_away = true;
-}
-
-void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kActionStreams>& first) {
-    Player* const player = find(id);
-    if (!player) return;
-    player->is_away = false;
+void ServerActions::reconnect(Player& player, const std::array<std::uint32_t, kActionStreams>& first) {
+    if (!player.actions) return;
     for (std::size_t stream = 0; stream < kActionStreams; ++stream) {
         std::vector<ActionResult> of_one_tick;
         Tick tick = 0;
         const auto flush = [&] {
-            if (!of_one_tick.empty()) host_.send_control(id, write_control(ActionResults{tick, of_one_tick}));
+            if (!of_one_tick.empty())
+                host_.send_control(player, write_control(ActionResults{tick, of_one_tick}));
             of_one_tick.clear();
         };
-        for (KeptResult& kept : player->kept[stream]) {
+        for (PlayerActions::KeptResult& kept : player.actions->kept[stream]) {
             if (static_cast<std::int16_t>(kept.result.sequence - first[stream]) < 0) continue;
             if (kept.tick != tick) flush();
             tick = kept.tick;
-            forget_gone(*player, kept.result);
+            forget_gone(player, kept.result);
             of_one_tick.push_back(kept.result);
         }
         flush();
     }
-    if (!player->kept_gone_ids.empty())
-        host_.send_control(id,
-                           write_control(Gone{{player->kept_gone_ids.begin(), player->kept_gone_ids.end()}}));
+    const std::deque<PendingId>& gone = player.actions->kept_gone_ids;
+    if (!gone.empty()) host_.send_control(player, write_control(Gone{{gone.begin(), gone.end()}}));
 }
 
-Resumed ServerActions::replace_client(net::PeerId id) {
-    Resumed resumed;
-    Player* const player = find(id);
-    if (!player) return resumed;
-    player->is_away = false;
-    player->spawned.clear();
-    player->outstanding.clear();
-    for (auto& kept : player->kept) kept.clear();
-    player->kept_gone_ids.clear();
-    player->inbox.forget_waiting();
-    resumed.next_actions = {player->inbox.next(ActionStream::ordered),
-                            player->inbox.next(ActionStream::independent)};
-    resumed.epoch = player->inbox.epoch();
-    return resumed;
-}
-
-ServerActions::Stats ServerActions::stats(net::PeerId id) const {
-    const Player* const player = find(id);
-    return player ? player->stats : Stats{};
-}
-
-std::size_t ServerActions::waiting(net::PeerId id) const {
-    const Player* const player = find(id);
-    if (!player) return 0;
-    return player->inbox.waiting(ActionStream::ordered).size() +
-           player->inbox.waiting(ActionStream::independent).size();
+Resumed ServerActions::replace_client(Player& player) {
+    if (!player.actions) return {};
+    PlayerActions& actions = *player.actions;
+    actions.spawned.clear();
+    actions.outstanding.clear();
+    for (auto& kept : actions.kept) kept.clear();
+    actions.kept_gone_ids.clear();
+    actions.inbox.forget_waiting();
+    return {false,
+            {actions.inbox.next(ActionStream::ordered), actions.inbox.next(ActionStream::independent)},
+            actions.inbox.epoch()};
 }
 
 }  // namespace shoal::replication::all

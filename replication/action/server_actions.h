@@ -9,10 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "../../net/endpoint.h"
+#include "../play/player_host.h"
 #include "../play/struct_codec.h"
 #include "../play/ticket.h"
 #include "../play/uplink.h"
@@ -42,68 +42,67 @@ struct ActionReport {
     std::string_view why_not;  // reason of the rejection; empty if accepted
 };
 
+struct ActionStats {
+    std::uint64_t accepted = 0;
+    std::uint64_t rejected = 0;
+    std::uint64_t dropped = 0;      // removed while they waited, because an earlier action was rejected
+    std::uint64_t ignored = 0;      // had arrived before, or arrived after an earlier action was rejected
+    std::uint64_t deferred = 0;     // how often the limits made a stream wait until the next tick
+    std::uint64_t lost_events = 0;  // events that the player's connection was too slow for
+};
+
+/// The actions of one player that plays.
+struct PlayerActions {
+    /// An entity that both the server and the player's client spawned in an action.
+    struct Spawned {
+        PendingId id;
+        ecs::Entity entity;
+        NetId net_id;
+    };
+    struct KeptResult {
+        Tick tick;
+        ActionResult result;
+    };
+
+    /// Number of actions that have arrived and did not run.
+    std::size_t waiting() const {
+        return inbox.waiting(ActionStream::ordered).size() + inbox.waiting(ActionStream::independent).size();
+    }
+
+    ActionInbox inbox;
+    std::array<std::optional<Tick>, kActionStreams> held_since;  // by what has not arrived
+    std::deque<Spawned> spawned;        // the newest ones: later actions can refer to them
+    std::vector<Spawned> outstanding;   // entities of which no record was acknowledged yet
+    std::vector<ActionResult> results;  // results of this tick
+    std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
+    std::deque<PendingId> kept_gone_ids;                      // the newest ids that were sent as gone
+    double tokens = 0, rejection_tokens = 0;                  // token buckets of ActionLimits
+    std::vector<double> type_tokens;                          // by type: a token bucket of at_most()
+    ActionStats stats;
+};
+
+class Players;
+
 /// Not thread-safe.
 class ServerActions final : public SectionReader, private EntityMap {
 public:
-    /// The functions of the server that ServerActions calls.
-    class Host {
-    public:
-        /// Sends a control message, after earlier ones.
-        virtual void send_control(net::PeerId player, std::vector<std::byte> message) = 0;
-        /// Sends an event, after the reliable messages of the game with the default key. Returns false if the
-        /// player's connection is too slow for it.
-        [[nodiscard]] virtual bool send_event(net::PeerId player, std::span<const std::byte> message) = 0;
-        virtual void disconnect_player(net::PeerId player, std::string_view why) = 0;
-        /// Called for each event that was sent. `also`: an entity that the event names beside those in
-        /// its words; 0: none.
-        virtual void note_named(net::PeerId /*player*/, const SchemaStruct& /*type*/,
-                                std::span<const std::uint32_t> /*words*/, NetId /*also*/) {}
-        /// Handles the player's messages and values that waited for an action that has run now.
-        virtual void handle_waiting(net::PeerId /*player*/) {}
-        /// Returns whether the server has handled the messages and values that the client sent before an
-        /// action, see ActionRecord.
-        virtual bool has_handled(net::PeerId /*player*/, std::uint16_t /*messages*/,
-                                 std::uint32_t /*owned*/) {
-            return true;
-        }
-        virtual void give_entity(net::PeerId player, ecs::Entity entity) = 0;
-        /// The entity of a player; null if there is none.
-        virtual ecs::Entity player_entity(net::PeerId player) const = 0;
-
-    protected:
-        ~Host() = default;
-    };
-
-    struct Stats {
-        std::uint64_t accepted = 0;
-        std::uint64_t rejected = 0;
-        std::uint64_t dropped = 0;      // removed while they waited, because an earlier action was rejected
-        std::uint64_t ignored = 0;      // had arrived before, or arrived after an earlier action was rejected
-        std::uint64_t deferred = 0;     // how often the limits made a stream wait until the next tick
-        std::uint64_t lost_events = 0;  // events that the player's connection was too slow for
-    };
-
     /// The arguments must outlive this object.
-    ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Host& host,
+    ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Players& players, PlayerHost& host,
                   const ActionLimits& limits, double tick_hz);
     ServerActions(const ServerActions&) = delete;
     ServerActions& operator=(const ServerActions&) = delete;
 
-    /// No effect if the player was added before.
-    void add_player(net::PeerId player, Sender::Peer peer);
-    void remove_player(net::PeerId player);
+    /// Call it when the player begins to play.
+    void add_player(Player& player);
 
     /// From now on keeps the last results of each player, so that reconnect() can send them again.
     void keep_results() { keeps_results_ = true; }
-    /// Call it when the connection was lost: nothing is sent until the player has another one. Actions that
-    /// came before still run.
-    void set_away(net::PeerId player);
     /// Call it when the player has a new connection, and its client has not forgotten its actions. `first`:
     /// by stream, the sequence number of the first action whose result is sent again.
-    void reconnect(net::PeerId player, const std::array<std::uint32_t, kActionStreams>& first);
+    void reconnect(Player& player, const std::array<std::uint32_t, kActionStreams>& first);
     /// Call it when the player has a new connection, and its client has forgotten its actions. Drops the
     /// actions that wait. Returns the sequence numbers and the epoch with which the client continues.
-    Resumed replace_client(net::PeerId player);
+    Resumed replace_client(Player& player);
 
     using Handler = std::function<void(const void* action, const Call& call)>;
     using Observer = std::function<void(const ActionReport& report)>;
@@ -132,58 +131,21 @@ public:
     /// Call it instead of end() if the mutation threw. Its changes stay; calls no handler, sends no event.
     void abandon() { act_.reset(); }
 
-    /// Returns whether these actions have run, or never will.
-    bool has_run(net::PeerId player, const EarlierActions& actions) const {
-        const Player* const found = find(player);
-        return !found || found->inbox.has_run(actions);
-    }
-    Stats stats(net::PeerId player) const;
-    /// Number of actions of a player that have arrived and did not run.
-    std::size_t waiting(net::PeerId player) const;
-
-    bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
-    void commit_section(net::PeerId player, net::Time now) override;
+    bool read_section(Player& player, std::uint64_t packet, BitReader& in) override;
+    void commit_section(Player& player, net::Time now) override;
 
 private:
-    /// An entity that both the server and a player's client spawned in an action.
-    struct Spawned {
-        PendingId id;
-        ecs::Entity entity;
-        NetId net_id;
-    };
     /// An action of the server that was called while a query, a hook or an action ran.
     struct Waiting {
         std::size_t type;
         std::vector<std::uint32_t> words;
     };
-    struct KeptResult {
-        Tick tick;
-        ActionResult result;
-    };
-    struct Player {
-        net::PeerId id;
-        bool has_left = false;  // the player left during run(), and is removed at its end
-        Sender::Peer peer = 0;
-        ActionInbox inbox;
-        std::array<std::optional<Tick>, kActionStreams> held_since;  // by what has not arrived
-        std::deque<Spawned> spawned;        // the newest ones: later actions can refer to them
-        std::vector<Spawned> outstanding;   // entities of which no record was acknowledged yet
-        std::vector<ActionResult> results;  // results of this tick
-        bool is_away = false;
-        std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
-        std::deque<PendingId> kept_gone_ids;                      // the newest ids that were sent as gone
-        double tokens = 0, rejection_tokens = 0;                  // token buckets of ActionLimits
-        std::vector<double> type_tokens;                          // by type: a token bucket of at_most()
-        Stats stats;
-    };
-
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.assign_net_id(entity); }
     ecs::Entity to_entity(std::uint32_t id) override;
 
     const SchemaStruct& type(std::size_t number) const { return schema_.structs(StructKind::action)[number]; }
-    Player* find(net::PeerId player) const;
-    void earn_tokens(Player& player) const;
-    bool take_tokens(Player& player, std::size_t type) const;
+    void earn_tokens(PlayerActions& actions) const;
+    bool take_tokens(PlayerActions& actions, std::size_t type) const;
     bool must_wait(Player& player, ActionStream stream);
     void run_waiting();
     void run_stream(Player& player, ActionStream stream);
@@ -200,13 +162,14 @@ private:
     void report(const ActionReport& report) const;
     void finish(Player& player);
     void forget_gone(const Player& player, ActionResult& result) const;
-    void store_results(Player& player);
+    void store_results(PlayerActions& actions);
     bool replicates(ecs::Entity entity) const;
 
     ecs::World& world_;
     const Schema& schema_;
     Sender& sender_;
-    Host& host_;
+    Players& players_;
+    PlayerHost& host_;
     ActionLimits limits_;
     double tick_s_;
     std::int32_t most_ahead_;  // an action for a tick further in the future runs at once
@@ -215,13 +178,10 @@ private:
     std::vector<Observer> observers_;
     Sight* sight_ = nullptr;
     bool keeps_results_ = false;
-    std::vector<std::unique_ptr<Player>> players_;         // null: the place is free
-    std::unordered_map<net::PeerId, std::size_t> places_;  // index in players_
     std::vector<Waiting> waiting_;
     std::vector<ecs::Entity> created_;  // entities that the running mutation spawned
     ecs::Hook created_hook_;
     Tick tick_ = 0;
-    bool is_running_ = false;  // in run()
 
     // Between start() and the end of an action: the running action. `words_`: its arguments for clients,
     // taken before the mutation, which may destroy the entities that they name.

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "../../net/endpoint.h"
@@ -29,10 +28,9 @@ public:
     struct Item {
         net::Channel channel = net::Channel::reliable;
         std::vector<std::byte> bytes;
-        bool is_in_order = false;               // with actions and values
-        std::optional<EarlierActions> earlier;  // run before it
+        bool is_in_order = false;  // with actions and values
+        Before before;
         net::Time arrived{0};
-        std::uint32_t owned = 0;  // as in ActionRecord
     };
     static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);  // for what comes before
     /// deliver: deliver the message now. wait: the message was moved, and take() returns it later. flood:

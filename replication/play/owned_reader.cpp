@@ -4,22 +4,21 @@
 
 #include "../codec/codec.h"
 #include "control_codec.h"
+#include "players.h"
 
 namespace shoal::replication::all {
 namespace {
 
-constexpr double kRefusalsPerSecond = 20;
-constexpr double kMaxRefusals = 3 * kRefusalsPerSecond;
 constexpr net::Duration kMaxAhead = std::chrono::seconds(2);
 
 }  // namespace
 
-OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick,
-                         Send send)
+OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, PlayerHost& host,
+                         net::Duration tick)
     : world_(world),
       schema_(schema),
       sender_(sender),
-      send_(std::move(send)),
+      host_(host),
       codec_(*this),
       checks_(schema.components().size()),
       most_ahead_(schema.structs(StructKind::input).empty() ? 0
@@ -31,24 +30,14 @@ OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender
     }
 }
 
-void OwnedReader::add_player(PlayerId id, Sender::Peer peer) {
-    players_[id].peer = peer;
-    players_[id].refusals_left = kMaxRefusals;
-}
-
-void OwnedReader::remove_player(PlayerId player) {
-    players_.erase(player);
-}
-
-void OwnedReader::replace_client(PlayerId id) {
-    Player* const player = find(id);
-    if (!player) return;
-    player->stats.ignored += player->waiting.size();
-    player->waiting.clear();
-    player->waiting_words = 0;
-    player->arrived = 0;
+void OwnedReader::replace_client(Player& player) {
+    OwnedValues& values = player.owned;
+    values.stats.ignored += values.waiting.size();
+    values.waiting.clear();
+    values.waiting_words = 0;
+    values.arrived = 0;
     std::vector<ecs::Entity> owned;
-    sender_.for_each_owned(player->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
+    sender_.for_each_owned(player.peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     for (const ecs::Entity entity : owned) change_owner(entity, true);
 }
 
@@ -77,37 +66,14 @@ OwnerState OwnedReader::state_of(ecs::Entity entity) const {
     return state ? *state : OwnerState{};
 }
 
-const OwnedReader::Player* OwnedReader::find(PlayerId player) const {
-    const auto found = players_.find(player);
-    return found == players_.end() ? nullptr : &found->second;
-}
-
-bool OwnedReader::is_flood(PlayerId player) const {
-    const Player* const found = find(player);
-    return found && found->refusals_left < 1;
-}
-
-OwnedReader::Stats OwnedReader::stats(PlayerId player) const {
-    const Player* const found = find(player);
-    return found ? found->stats : Stats{};
-}
-
-bool OwnedReader::has_run(PlayerId id, std::uint32_t version) const {
-    const Player* const player = find(id);
-    if (!player) return true;
-    const std::uint32_t done = player->waiting.empty() ? player->arrived : player->waiting[0].version - 1;
-    return static_cast<std::int32_t>(done - version) >= 0;
-}
-
 // The format is specified in ../WIRE.md.
 
-bool OwnedReader::read_section(PlayerId id, std::uint64_t, BitReader& in) {
+bool OwnedReader::read_section(Player& player, std::uint64_t, BitReader& in) {
     staged_.clear();
-    const Player* const player = find(id);
     const std::uint32_t more = in.read_golomb(kOwnedCountOrder);
-    if (!player || more >= kMaxOwnedValues) return false;
+    if (more >= kMaxOwnedValues) return false;
     OwnedValue expected;
-    expected.version = player->arrived;
+    expected.version = player.owned.arrived;
     expected.before.tick = next_tick_;
     staged_.resize(more + std::size_t{1});
     for (std::size_t i = 0; i <= more; ++i)
@@ -115,60 +81,64 @@ bool OwnedReader::read_section(PlayerId id, std::uint64_t, BitReader& in) {
     return true;
 }
 
-void OwnedReader::commit_section(PlayerId id, net::Time) {
-    Player* const player = find(id);  // an earlier section may end the player
+void OwnedReader::commit_section(Player& player, net::Time) {
+    OwnedValues& values = player.owned;
     for (OwnedValue& value : staged_) {
-        if (!player) return;
-        if (static_cast<std::int32_t>(value.version - player->arrived) <= 0) {
-            player->stats.outdated += 1;
+        if (!player.id) return;
+        if (static_cast<std::int32_t>(value.version - values.arrived) <= 0) {
+            values.stats.outdated += 1;
             continue;
         }
-        player->arrived = value.version;
-        player->waiting_words += value.words.size();
-        player->waiting.push_back(std::move(value));
+        values.arrived = value.version;
+        values.waiting_words += value.words.size();
+        values.waiting.push_back(std::move(value));
     }
 }
 
-void OwnedReader::run(PlayerId id, Tick next_tick, net::Time now) {
+void OwnedReader::run(Player& player, Tick next_tick, net::Time now) {
     next_tick_ = next_tick;
-    for (Player* player = find(id); player; player = find(id)) {  // a check may end the player
-        const double passed_s = std::chrono::duration<double>(now - player->earned_until).count();
-        player->earned_until = now;
-        player->refusals_left =
-            std::min(kMaxRefusals, player->refusals_left + std::max(0.0, passed_s) * kRefusalsPerSecond);
-        if (player->waiting.empty()) player->held_since.reset();
-        if (player->waiting.empty() || must_wait(id, *player, next_tick, now)) return;
-        const OwnedValue value = std::move(player->waiting.front());
-        player->waiting.pop_front();
-        player->waiting_words -= value.words.size();
-        if (is_flood(id)) {
-            player->stats.ignored += 1;
+    OwnedValues& values = player.owned;
+    for (const PlayerId id = player.id; id && player.id == id;) {  // a check may end the player
+        const double passed_s = std::chrono::duration<double>(now - values.earned_until).count();
+        values.earned_until = now;
+        values.refusals_left =
+            std::min(OwnedValues::kMaxRefusals,
+                     values.refusals_left + std::max(0.0, passed_s) * OwnedValues::kRefusalsPerSecond);
+        if (values.waiting.empty()) values.held_since.reset();
+        if (values.waiting.empty() || must_wait(player, next_tick, now)) return;
+        const OwnedValue value = std::move(values.waiting.front());
+        values.waiting.pop_front();
+        values.waiting_words -= value.words.size();
+        if (values.is_flood()) {
+            values.stats.ignored += 1;
         } else {
-            judge(id, *player, value);
+            judge(player, value);
         }
     }
 }
 
 /// Returns whether the oldest value must wait.
-bool OwnedReader::must_wait(PlayerId id, Player& player, Tick next_tick, net::Time now) {
-    if (player.waiting.size() > kMaxWaiting || player.waiting_words > kMaxWaitingWords) return false;
-    const Before& before = player.waiting.front().before;
+bool OwnedReader::must_wait(Player& player, Tick next_tick, net::Time now) const {
+    OwnedValues& values = player.owned;
+    if (values.waiting.size() > kMaxWaiting || values.waiting_words > kMaxWaitingWords) return false;
+    const Before& before = values.waiting.front().before;
     const auto ahead = static_cast<std::int32_t>(before.tick - next_tick);
     if (ahead > 0 && ahead <= most_ahead_) return true;
-    if (!has_handled_ || has_handled_(id, before)) {
-        player.held_since.reset();
+    if (player.has_done(before)) {
+        values.held_since.reset();
         return false;
     }
-    if (!player.held_since) player.held_since = now;
-    return now - *player.held_since < kLongestWait;
+    if (!values.held_since) values.held_since = now;
+    return now - *values.held_since < kLongestWait;
 }
 
-void OwnedReader::judge(PlayerId id, Player& player, const OwnedValue& sent) {
+void OwnedReader::judge(Player& player, const OwnedValue& sent) {
+    const PlayerId id = player.id;
     const ecs::ComponentId component_id = ids_[sent.component];
     const ecs::Entity entity = sender_.entity_seen_by(player.peer, sent.net_id);
     if (!entity || sender_.owner(entity) != player.peer || !world_.has(entity, component_id) ||
         state_of(entity).epoch != sent.epoch)
-        return void(player.stats.ignored += 1);
+        return void(player.owned.stats.ignored += 1);
     from_ = player.peer;
     const SchemaComponent& component = schema_.components()[sent.component];
     codec_.quantise(component, std::as_const(world_).try_get(entity, component_id), words_);
@@ -178,25 +148,25 @@ void OwnedReader::judge(PlayerId id, Player& player, const OwnedValue& sent) {
         codec_.restore(component, sent.words, value);
         std::string why = "the server could not check it";  // if the check throws
         ecs::all::call_guarded(world_, [&] { why = checks_[sent.component](id, entity, value); });
-        Player* const still = find(id);  // the check may disconnect the player
-        if (!still) return;
-        if (!why.empty()) return refuse(id, *still, sent, why);
+        if (player.id != id) return;  // the check disconnected the player
+        if (!why.empty()) return refuse(player, sent, why);
         if (!world_.has(entity, component_id)) return;  // the check removed the component
     }
     const bool is_taken =
         world_.patch(entity, component_id, [&](void* at) { codec_.restore(component, sent.words, at); });
-    if (Player* const still = find(id); still && is_taken) still->stats.taken += 1;  // a hook may end it
+    player.owned.stats.taken += player.id == id && is_taken;  // a hook may end it
 }
 
-void OwnedReader::refuse(PlayerId id, Player& player, const OwnedValue& sent, std::string_view why) {
-    player.stats.refused += 1;
-    player.refusals_left -= 1;
+void OwnedReader::refuse(Player& player, const OwnedValue& sent, std::string_view why) {
+    player.owned.stats.refused += 1;
+    player.owned.refusals_left -= 1;
     const ecs::Entity entity = sender_.entity(sent.net_id);
     if (!world_.has(entity, ids_[sent.component])) return;  // the check removed the component
     if (const OwnerState state = state_of(entity); state.epoch == sent.epoch)
         set_state(entity, {state.epoch, sent.version});
-    send_(id, write_control(OwnedRefusal{sent.version, sent.epoch, sent.net_id, sent.component,
-                                         std::string(why.substr(0, kMaxRefusalBytes))}));
+    host_.send_control(player,
+                       write_control(OwnedRefusal{sent.version, sent.epoch, sent.net_id, sent.component,
+                                                  std::string(why.substr(0, kMaxRefusalBytes))}));
 }
 
 }  // namespace shoal::replication::all

@@ -9,42 +9,60 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "../../net/endpoint.h"
 #include "../send/sender.h"
 #include "owned_wire.h"
-#include "player_id.h"
+#include "player_host.h"
 #include "struct_codec.h"
 #include "uplink.h"
 
 namespace shoal::replication::all {
 
+struct OwnedStats {
+    std::uint64_t taken = 0;    // values written to the world, which had others
+    std::uint64_t refused = 0;  // values refused by a check
+    // Values that came when the player did not own the entity, or the entity lacked the component, or too
+    // many had been refused; and values that waited when the player got another client.
+    std::uint64_t ignored = 0;
+    std::uint64_t outdated = 0;  // values that arrived again, or after a newer value
+};
+
+/// The values of one player that the server has not handled yet.
+struct OwnedValues {
+    static constexpr double kRefusalsPerSecond = 20, kMaxRefusals = 3 * kRefusalsPerSecond;
+
+    /// Returns whether the value with this version was handled, and all earlier ones.
+    bool has_run(std::uint32_t version) const {
+        const std::uint32_t done = waiting.empty() ? arrived : waiting[0].version - 1;
+        return static_cast<std::int32_t>(done - version) >= 0;
+    }
+    /// Returns whether too many values were refused: more than 20 per second (60 at once). Then further
+    /// values have no effect.
+    bool is_flood() const { return refusals_left < 1; }
+
+    std::deque<OwnedValue> waiting;
+    std::size_t waiting_words = 0;  // of their values
+    std::uint32_t arrived = 0;      // version of the newest value that arrived
+    // Since then the first of `waiting` has waited for what came before, and others before it.
+    std::optional<net::Time> held_since;
+    double refusals_left = kMaxRefusals;
+    net::Time earned_until{0};  // time up to which refusals_left has grown
+    OwnedStats stats;
+};
+
 /// Reads the section Section::owned_state of all clients. Not thread-safe.
 class OwnedReader final : public SectionReader, private EntityMap {
 public:
-    struct Stats {
-        std::uint64_t taken = 0;    // values written to the world, which had others
-        std::uint64_t refused = 0;  // values refused by a check
-        // Values that came when the player did not own the entity, or the entity lacked the component, or
-        // too many had been refused; and values that waited when the player got another client.
-        std::uint64_t ignored = 0;
-        std::uint64_t outdated = 0;  // values that arrived again, or after a newer value
-    };
-
-    /// Sends a control message to a player.
-    using Send = std::function<void(PlayerId, std::vector<std::byte>)>;
     /// The arguments must outlive this object. `tick`: time between two ticks.
-    OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick, Send send);
+    OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, PlayerHost& host,
+                net::Duration tick);
     OwnedReader(const OwnedReader&) = delete;
     OwnedReader& operator=(const OwnedReader&) = delete;
 
-    void add_player(PlayerId player, Sender::Peer peer);
-    void remove_player(PlayerId player);
     /// Call it when the player has another client, which numbers its values anew. Drops the values that wait.
-    void replace_client(PlayerId player);
+    void replace_client(Player& player);
     /// Call it when a living entity gets another owner, or none. If it had one, the values that this owner
     /// has sent are ignored from now on.
     void change_owner(ecs::Entity entity, bool had_owner);
@@ -59,37 +77,14 @@ public:
     void set_check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
 
     /// Handles the values of a player that are due, in order. A value waits for its tick, if the schema has
-    /// an input, and then at most kLongestWait for what the client did before, see has_handled().
-    void run(PlayerId player, Tick next_tick, net::Time now);
+    /// an input, and then at most kLongestWait for what the client did before.
+    void run(Player& player, Tick next_tick, net::Time now);
     static constexpr net::Duration kLongestWait = std::chrono::milliseconds(500);
-    /// Sets the function that returns whether the server has handled what a client did before a value.
-    using HasHandled = std::function<bool(PlayerId, const Before&)>;
-    void set_has_handled(HasHandled fn) { has_handled_ = std::move(fn); }
-    /// Returns whether the player's value with this version was handled, and all earlier ones.
-    bool has_run(PlayerId player, std::uint32_t version) const;
 
-    /// Returns whether too many values of the player were refused: more than 20 per second (60 at once). Then
-    /// further values of the player have no effect.
-    bool is_flood(PlayerId player) const;
-    /// All zero for an unknown player.
-    Stats stats(PlayerId player) const;
-
-    bool read_section(PlayerId player, std::uint64_t packet, BitReader& in) override;
-    void commit_section(PlayerId player, net::Time now) override;
+    bool read_section(Player& player, std::uint64_t packet, BitReader& in) override;
+    void commit_section(Player& player, net::Time now) override;
 
 private:
-    struct Player {
-        Sender::Peer peer = 0;
-        std::deque<OwnedValue> waiting;
-        std::size_t waiting_words = 0;  // of their values
-        std::uint32_t arrived = 0;      // version of the newest value that arrived
-        // Since then the first of `waiting` has waited for what came before, and others before it.
-        std::optional<net::Time> held_since;
-        double refusals_left = 0;
-        net::Time earned_until{0};  // time up to which refusals_left has grown
-        Stats stats;
-    };
-
     /// The owner of an entity gets its record in so many ticks: if it is lost, what the owner writes is lost.
     struct Repeat {
         ecs::Entity entity;
@@ -103,24 +98,20 @@ private:
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
     ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(from_, net_id); }
 
-    const Player* find(PlayerId player) const;
-    Player* find(PlayerId player) { return const_cast<Player*>(std::as_const(*this).find(player)); }
-    bool must_wait(PlayerId id, Player& player, Tick next_tick, net::Time now);
-    void judge(PlayerId id, Player& player, const OwnedValue& sent);
-    void refuse(PlayerId id, Player& player, const OwnedValue& sent, std::string_view why);
+    bool must_wait(Player& player, Tick next_tick, net::Time now) const;
+    void judge(Player& player, const OwnedValue& sent);
+    void refuse(Player& player, const OwnedValue& sent, std::string_view why);
     OwnerState state_of(ecs::Entity entity) const;
     void set_state(ecs::Entity entity, const OwnerState& state);
 
     ecs::World& world_;
     const Schema& schema_;
     Sender& sender_;
-    Send send_;
-    HasHandled has_handled_;
+    PlayerHost& host_;
     StructCodec codec_;
     std::vector<ecs::ComponentId> ids_;                 // by component; only if it has from_owner()
     std::vector<std::unique_ptr<StructValue>> values_;  // by component; null without from_owner()
     std::vector<Check> checks_;                         // by component
-    std::unordered_map<PlayerId, Player> players_;
     std::vector<Repeat> repeats_;
     std::int32_t most_ahead_;  // a value for a tick further in the future does not wait for it
     Tick next_tick_ = 0;       // argument of the last run()

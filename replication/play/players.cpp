@@ -6,12 +6,15 @@
 
 namespace shoal::replication::all {
 
-Players::Player& Players::add(net::PeerId connection) {
+Player& Players::add(net::PeerId connection, Sender::Peer peer) {
     assert(!find(connection) && "the player was added before");
     auto place = std::ranges::find_if(players_, [](const Player& player) { return !player.id; });
     Player& player = place != players_.end() ? *place : players_.emplace_back();
     player.id = connection;
+    player.peer = peer;
     by_id_[connection] = &player;
+    if (peer >= by_peer_.size()) by_peer_.resize(peer + std::size_t{1});
+    by_peer_[peer] = &player;
     connect(player, connection);
     return player;
 }
@@ -19,6 +22,7 @@ Players::Player& Players::add(net::PeerId connection) {
 void Players::remove(Player& player) {
     disconnect(player);
     by_id_.erase(player.id);
+    by_peer_[player.peer] = nullptr;
     player = {};
 }
 
@@ -37,19 +41,18 @@ void Players::disconnect(Player& player) {
     player.unsent_bytes = 0;
 }
 
-const Players::Player* Players::find(PlayerId id) const {
+const Player* Players::find(PlayerId id) const {
     const auto place = by_id_.find(id);
     return place == by_id_.end() ? nullptr : place->second;
 }
 
-const Players::Player* Players::find_connected(net::PeerId connection) const {
+const Player* Players::find_connected(net::PeerId connection) const {
     if (!connection || connection.index() >= by_connection_.size()) return nullptr;
     const Player* const player = by_connection_[connection.index()];
     return player && player->connection == connection ? player : nullptr;
 }
 
-Players::Player* Players::must_leave(const net::all::Networks& networks, std::size_t per_machine,
-                                     std::size_t most) {
+Player* Players::must_leave(const net::all::Networks& networks, std::size_t per_machine, std::size_t most) {
     std::size_t away = 0, most_of_machine = 0;
     std::unordered_map<std::uint64_t, std::size_t> counts;
     for_each([&](const Player& player) {
@@ -75,7 +78,7 @@ Players::Player* Players::must_leave(const net::all::Networks& networks, std::si
     return longest;
 }
 
-Players::Player* Players::find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats) {
+Player* Players::find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats) {
     Player* const player = find(ticket.seat);
     if (!player || !player->seat.has_joined()) {
         stats.unknown_seats += 1;

@@ -37,7 +37,7 @@ void UplinkWriter::on_fate(std::uint64_t packet, bool delivered) {
         if (writer) writer->on_fate(packet, delivered);
 }
 
-bool UplinkReader::read(net::PeerId peer, std::uint64_t packet, std::span<const std::byte> payload,
+bool UplinkReader::read(Player& player, std::uint64_t packet, std::span<const std::byte> payload,
                         net::Time now) {
     BitReader in(payload);
     std::array<bool, kSections> is_present{};
@@ -45,12 +45,12 @@ bool UplinkReader::read(net::PeerId peer, std::uint64_t packet, std::span<const 
     for (std::size_t i = 0; i < kSections; ++i) {
         is_present[i] = in.read_bool();
         if (!is_present[i]) continue;
-        if (!readers_[i] || !readers_[i]->read_section(peer, packet, in)) return false;
+        if (!readers_[i] || !readers_[i]->read_section(player, packet, in)) return false;
         is_empty = false;
     }
     if (is_empty || !in.at_padding()) return false;
     for (std::size_t i = 0; i < kSections; ++i)
-        if (is_present[i]) readers_[i]->commit_section(peer, now);
+        if (is_present[i]) readers_[i]->commit_section(player, now);
     return true;
 }
 

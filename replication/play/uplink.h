@@ -36,6 +36,8 @@ public:
     virtual void on_fate(std::uint64_t packet, bool delivered) = 0;
 };
 
+struct Player;
+
 /// Puts the sections of a client into payloads. The inputs may use all the room, and each section after them
 /// what is left. A section that lacked room comes first in the next payload, so none waits for ever. Not
 /// thread-safe.
@@ -65,10 +67,11 @@ public:
 
     /// Decodes the section without any effect that a caller can see. Returns false if the bits are invalid.
     /// Any bits are safe. Bits past the end read as zero, see BitReader.
-    virtual bool read_section(net::PeerId peer, std::uint64_t packet, BitReader& in) = 0;
+    virtual bool read_section(Player& player, std::uint64_t packet, BitReader& in) = 0;
 
-    /// Uses the section that the last read_section() decoded. Called only if the whole payload is valid.
-    virtual void commit_section(net::PeerId peer, net::Time now) = 0;
+    /// Uses the section that the last read_section() decoded. Called only if the whole payload is valid. An
+    /// earlier section may have ended the player.
+    virtual void commit_section(Player& player, net::Time now) = 0;
 };
 
 /// Splits the payloads of clients into sections. Not thread-safe.
@@ -79,7 +82,7 @@ public:
     void set(Section section, SectionReader* reader) { readers_[static_cast<std::size_t>(section)] = reader; }
 
     /// Reads a payload. Returns false, without effect, if it is invalid: disconnect the client.
-    [[nodiscard]] bool read(net::PeerId peer, std::uint64_t packet, std::span<const std::byte> payload,
+    [[nodiscard]] bool read(Player& player, std::uint64_t packet, std::span<const std::byte> payload,
                             net::Time now);
 
 private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../play/players.h"
+
 namespace shoal::replication::all {
 namespace {
 
@@ -12,9 +14,11 @@ Tick patience_of(net::Duration patience, net::Duration tick) {
 
 }  // namespace
 
-ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick)
+ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, Players& players,
+                           net::Duration tick)
     : world_(world),
       sender_(sender),
+      players_(players),
       type_(schema.structs(StructKind::input)[0]),
       seen_by_(sender),
       codec_(seen_by_),
@@ -25,57 +29,36 @@ ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, Sender& send
     codec_.quantise(type_, value_.get(), neutral_);
 }
 
-void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
-    std::uint32_t place = 0;
-    while (place < players_.size() && players_[place].id) ++place;
-    if (place == players_.size()) players_.emplace_back();
-    if (peer >= by_peer_.size()) by_peer_.resize(peer + std::size_t{1}, kNobody);
-    by_peer_[peer] = place;
-    places_[player] = place;
-    players_[place] = {player, peer,
-                       std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_), tick_),
-                       neutral_};
-}
-
-void ServerInputs::remove_player(net::PeerId id) {
-    const auto place = places_.find(id);
-    if (place == places_.end()) return;
-    Player& player = players_[place->second];
-    by_peer_[player.peer] = kNobody;
-    player = {};
-    places_.erase(place);
-}
-
-bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in) {
+bool ServerInputs::read_section(Player&, std::uint64_t packet, BitReader& in) {
     packet_ = packet;
     return section_.read(type_, neutral_, in);
 }
 
-void ServerInputs::commit_section(net::PeerId id, net::Time now) {
-    const auto place = places_.find(id);
-    if (place == places_.end() || !applied_) return;
-    const Player* const player = &players_[place->second];
+void ServerInputs::commit_section(Player& player, net::Time now) {
+    if (!applied_) return;
+    std::unique_ptr<InputBuffer>& buffer = player.inputs;
+    if (!buffer)
+        buffer = std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_), tick_);
     const Tick newest = section_.newest_near(next_);
-    const std::uint64_t late = player->buffer->stats().late;
+    const std::uint64_t late = buffer->stats().late;
     for (std::uint32_t i = 0; i < section_.count; ++i)
-        player->buffer->insert(newest - (section_.count - 1 - i), section_.words[i], section_.lag(i), next_);
+        buffer->insert(newest - (section_.count - 1 - i), section_.words[i], section_.lag(i), next_);
     // If the server runs its ticks late, packets wait in its socket: their margins say nothing about the
     // path.
     const double passed = std::chrono::duration<double>(now - *applied_) / tick_;
     if (passed > 2) return;
     const double margin = static_cast<std::int32_t>(newest - next_) + std::max(1 - passed, 0.0);
     sender_.report_margin(
-        player->peer, {static_cast<std::uint8_t>(packet_), static_cast<std::int32_t>(std::floor(margin * 8)),
-                       player->buffer->stats().late != late});
+        player.peer, {static_cast<std::uint8_t>(packet_), static_cast<std::int32_t>(std::floor(margin * 8)),
+                      buffer->stats().late != late});
 }
 
 void ServerInputs::apply(Tick tick, net::Time now) {
     applied_ = now;
     next_ = tick + 1;
-    for (Player& player : players_) {
-        if (!player.id) continue;
-        player.input = player.buffer->take(tick);
-    }
+    players_.for_each([&](Player& player) {
+        if (player.inputs) player.input = player.inputs->take(tick);
+    });
     entities_.clear();
     for (std::size_t i = 0, count = with_input_.refresh(); i < count; ++i) {
         const std::span<const ecs::Entity> rows = with_input_.match(i).archetype->entities();
@@ -87,7 +70,7 @@ void ServerInputs::apply(Tick tick, net::Time now) {
         const Player* const player = player_of(entity);
         if (!player || !world_.is_alive(entity)) continue;
         driven_.push_back(entity);
-        if (!player->buffer->age()) continue;
+        if (!player->inputs || !player->inputs->age()) continue;
         seen_by_.peer = *sender_.owner(entity);
         write(entity, player->input);
     }
@@ -97,10 +80,9 @@ void ServerInputs::apply(Tick tick, net::Time now) {
 }
 
 /// Returns the player that owns an entity, or null.
-const ServerInputs::Player* ServerInputs::player_of(ecs::Entity entity) const {
+Player* ServerInputs::player_of(ecs::Entity entity) const {
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
-    const bool is_known = owner && *owner < by_peer_.size() && by_peer_[*owner] != kNobody;
-    return is_known ? &players_[by_peer_[*owner]] : nullptr;
+    return owner ? players_.find_peer(*owner) : nullptr;
 }
 
 /// Runs no change hooks if the value stays the same.
@@ -111,11 +93,6 @@ void ServerInputs::write(ecs::Entity entity, std::span<const std::uint32_t> word
         codec_.restore(type_, words, value);
         return true;
     });
-}
-
-const InputBuffer* ServerInputs::buffer(net::PeerId id) const {
-    const auto place = places_.find(id);
-    return place == places_.end() ? nullptr : players_[place->second].buffer.get();
 }
 
 }  // namespace shoal::replication::all

@@ -2,10 +2,8 @@
 // The inputs of all players on a server.
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "../../ecs/query.h"
@@ -17,35 +15,23 @@
 
 namespace shoal::replication::all {
 
+class Players;
+
 /// Reads the section `inputs` of payloads, and writes the inputs of a tick to the entities of their players.
 /// Not thread-safe.
 class ServerInputs final : public SectionReader {
 public:
     /// Requires that the schema has an input. The arguments must outlive this object. `tick`: time between
     /// two ticks.
-    ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, net::Duration tick);
+    ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, Players& players,
+                 net::Duration tick);
 
-    void add_player(net::PeerId player, Sender::Peer peer);
-    void remove_player(net::PeerId player);
-
-    bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
-    void commit_section(net::PeerId player, net::Time now) override;
+    bool read_section(Player& player, std::uint64_t packet, BitReader& in) override;
+    void commit_section(Player& player, net::Time now) override;
 
     /// Writes the inputs of a tick to the input components of the entities that players own. An entity that
     /// has lost its owner gets default values, once. Call it once for each tick, in order.
     void apply(Tick tick, net::Time now);
-
-    /// See InputBuffer::lag(), for the last apply(). Empty for an unknown player.
-    std::optional<std::uint32_t> lag(net::PeerId player) const {
-        return buffer(player) ? buffer(player)->lag() : std::nullopt;
-    }
-    /// See InputBuffer. For an unknown player age() is empty and stats() are all zero.
-    std::optional<Tick> age(net::PeerId player) const {
-        return buffer(player) ? buffer(player)->age() : std::nullopt;
-    }
-    InputStats stats(net::PeerId player) const {
-        return buffer(player) ? buffer(player)->stats() : InputStats{};
-    }
 
 private:
     /// Translates the references in the inputs of one player. A reference to an entity that this player does
@@ -61,22 +47,14 @@ private:
         const Sender& sender_;
     };
 
-    struct Player {
-        net::PeerId id;  // empty: no player has this index
-        Sender::Peer peer = 0;
-        std::unique_ptr<InputBuffer> buffer;
-        std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
-    };
-
-    const InputBuffer* buffer(net::PeerId player) const;
-    const Player* player_of(ecs::Entity entity) const;
+    Player* player_of(ecs::Entity entity) const;
     void write(ecs::Entity entity, std::span<const std::uint32_t> words);
 
     static constexpr net::Duration kPatience = std::chrono::milliseconds(250);
-    static constexpr std::uint32_t kNobody = 0xffffffff;
 
     ecs::World& world_;
     Sender& sender_;
+    Players& players_;
     const SchemaStruct& type_;
     SeenBy seen_by_;
     StructCodec codec_;
@@ -87,10 +65,7 @@ private:
     Tick next_ = 0;                     // tick of the next apply()
     std::optional<net::Time> applied_;  // time of the last apply()
     std::vector<std::uint32_t> neutral_, words_;
-    std::vector<Player> players_;
-    std::unordered_map<net::PeerId, std::uint32_t> places_;  // index in players_
-    std::vector<std::uint32_t> by_peer_;                     // by Sender::Peer: index in players_, or kNobody
-    std::vector<ecs::Entity> entities_, driven_, former_;    // driven_: got inputs in the last apply()
+    std::vector<ecs::Entity> entities_, driven_, former_;  // driven_: got inputs in the last apply()
 
     // From read_section(), for commit_section().
     InputSection section_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../play/players.h"
+
 namespace shoal::replication::all {
 namespace {
 
@@ -22,60 +24,40 @@ RenderTime before(Tick tick, double lag) {
 
 }  // namespace
 
-Rewind::Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, std::uint32_t tick_us,
-               Tick max_ticks)
+Rewind::Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, Players& players,
+               std::uint32_t tick_us, Tick max_ticks)
     : world_(world),
       schema_(schema),
       sender_(sender),
+      players_(players),
       mixer_(schema),
       max_ticks_(max_ticks),
       slack_(kSlackTicks + kLongestFrameUs / tick_us) {
     mixer_.set_tick_us(tick_us);
 }
 
-void Rewind::add_player(PlayerId player, Sender::Peer peer) {
-    players_[player] = {};
-    players_[player].peer = peer;
-}
-
-void Rewind::remove_player(PlayerId player) {
-    players_.erase(player);
-}
-
-const Rewind::Player* Rewind::find(PlayerId player) const {
-    const auto found = players_.find(player);
-    return found == players_.end() ? nullptr : &found->second;
-}
-
 Past Rewind::seen_by(PlayerId player) const {
     return {*this, player};
 }
 
-RewindStats Rewind::stats(PlayerId player) const {
-    const Player* const found = find(player);
-    return found ? found->stats : RewindStats{};
-}
-
-void Rewind::set_time(PlayerId id, Tick tick, std::optional<std::uint32_t> stated) {
-    const auto found = players_.find(id);
-    if (found == players_.end()) return;
-    Player& player = found->second;
-    player.time.reset();
-    player.states = player.states || stated;
-    if (stated || player.tick) set(player, tick, claimed(player, tick, stated), player.states);
+void Rewind::set_time(Player& player, Tick tick, std::optional<std::uint32_t> stated) {
+    SeenTime& seen = player.seen;
+    seen.time.reset();
+    seen.states = seen.states || stated;
+    if (stated || seen.tick) set(player, tick, claimed(player, tick, stated), seen.states);
 }
 
 void Rewind::look(PlayerId id, Tick made_for, std::optional<std::uint32_t> stated, Tick now) {
-    const auto found = players_.find(id);
-    if (found == players_.end() || (!stated && !found->second.tick)) return;
-    Player& player = found->second;
-    const double lag = claimed(player, now, stated) + (stated ? ticks(now - made_for) : 0);
-    if (!player.states) return set(player, now, lag, stated.has_value());
+    Player* const player = players_.find(id);
+    if (!player || (!stated && !player->seen.tick)) return;
+    SeenTime& seen = player->seen;
+    const double lag = claimed(*player, now, stated) + (stated ? ticks(now - made_for) : 0);
+    if (!seen.states) return set(*player, now, lag, stated.has_value());
     // At most that of the inputs: else the next input would move the time too fast.
-    const double most = std::min(max_ticks_, slowed(player, now) + slack_ + kActionSlackTicks),
-                 least = least_lag(player, now);
-    player.stats.breaches += lag < least;
-    player.time = before(now, std::min(std::max(lag, least), most));
+    const double most = std::min(max_ticks_, slowed(seen, now) + slack_ + kActionSlackTicks),
+                 least = least_lag(*player, now);
+    seen.stats.breaches += lag < least;
+    seen.time = before(now, std::min(std::max(lag, least), most));
 }
 
 /// The lag that a player claims. Without one: that of its newest versions.
@@ -86,22 +68,23 @@ double Rewind::claimed(const Player& player, Tick now, std::optional<std::uint32
 }
 
 /// The least lag with which the time does not run too fast.
-double Rewind::slowed(const Player& player, Tick now) const {
-    if (!player.tick) return -max_ticks_;
-    return player.least_lag - (kMaxSpeed - 1) * ticks(now - *player.tick);
+double Rewind::slowed(const SeenTime& seen, Tick now) const {
+    if (!seen.tick) return -max_ticks_;
+    return seen.least_lag - (kMaxSpeed - 1) * ticks(now - *seen.tick);
 }
 
 double Rewind::least_lag(const Player& player, Tick now) const {
-    return std::max(slowed(player, now), claimed(player, now, {}));
+    return std::max(slowed(player.seen, now), claimed(player, now, {}));
 }
 
 void Rewind::set(Player& player, Tick now, double lag, bool counts) {
     if (!sender_.newest_delivered(player.peer)) return;
-    player.lag = std::min(std::max(lag, least_lag(player, now)), max_ticks_);
-    player.stats.breaches += counts && player.lag != lag;
-    player.least_lag = std::max(slowed(player, now), player.lag - slack_);
-    player.tick = now;
-    player.time = before(now, player.lag);
+    SeenTime& seen = player.seen;
+    seen.lag = std::min(std::max(lag, least_lag(player, now)), max_ticks_);
+    seen.stats.breaches += counts && seen.lag != lag;
+    seen.least_lag = std::max(slowed(seen, now), seen.lag - slack_);
+    seen.tick = now;
+    seen.time = before(now, seen.lag);
 }
 
 /// Returns the entity as of a tick of which a player with this view has a record.
@@ -113,8 +96,8 @@ std::optional<Version> Rewind::version(ecs::Entity entity, std::optional<Tick> t
     return version;
 }
 
-bool Rewind::see(const Player* player, ecs::Entity entity, const void* type, bool is_there,
-                 void* value) const {
+bool Rewind::see(PlayerId id, ecs::Entity entity, const void* type, bool is_there, void* value) const {
+    const Player* const player = players_.find(id);
     if (!player) return false;
     // The player's client shows these entities ahead of the server.
     if (sender_.owner(entity) == player->peer || sender_.is_predictor(player->peer, entity)) return is_there;
@@ -138,9 +121,9 @@ bool Rewind::read(const Player& player, ecs::Entity entity, std::size_t index, v
     const Deliveries& had = sender_.view(player.peer).deliveries(*slot);
     const std::optional<Version> newest = had.empty() ? std::nullopt : version(entity, had.newest(), view);
     if (!newest) return false;
-    const bool is_rewound = player.time && is_displayed(*newest->image.shape, view);
+    const bool is_rewound = player.seen.time && is_displayed(*newest->image.shape, view);
     const std::optional<Version> shown =
-        is_rewound ? version(entity, had.at(player.time->tick), view) : newest;
+        is_rewound ? version(entity, had.at(player.seen.time->tick), view) : newest;
     if (!shown) return false;
     ImageCursor cursor(schema_, shown->image);
     const auto component = static_cast<ComponentIndex>(index);
@@ -149,13 +132,13 @@ bool Rewind::read(const Player& player, ecs::Entity entity, std::size_t index, v
     cursor.layout().restore(cursor.lanes(), cursor.parts(), map, value);
     if (!is_rewound || schema_.components()[component].display.kind == Display::Kind::step) return true;
     const Mixer::Around around{*shown,
-                               version(entity, had.after(player.time->tick), view),
+                               version(entity, had.after(player.seen.time->tick), view),
                                version(entity, had.at(shown->tick - 1), view),
                                had.mean_gap(),
                                *sender_.newest_delivered(player.peer),
                                false};
     Mixer::Mix mix;
-    if (mixer_.find(around, *player.time, mix)) mixer_.mix(component, mix, map, value);
+    if (mixer_.find(around, *player.seen.time, mix)) mixer_.mix(component, mix, map, value);
     return true;
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 
 #include "../play/player_id.h"
 #include "../send/sender.h"
@@ -13,6 +12,8 @@
 namespace shoal::replication::all {
 
 class Past;
+struct Player;
+class Players;
 
 struct RewindStats {
     // Inputs and actions for which a player stated a time beyond the limits, or none after it stated one, and
@@ -21,52 +22,43 @@ struct RewindStats {
     std::uint64_t breaches = 0;
 };
 
+/// What a server knows of a player's render time. A new connection begins with a new one.
+struct SeenTime {
+    std::optional<RenderTime> time;
+    std::optional<Tick> tick;  // of the last set_time() with a lag
+    double lag = 0;            // in ticks, at `tick`: that of `time`
+    double least_lag = 0;      // in ticks, at `tick`; a smaller lag would mean that the time ran too fast
+    bool states = false;       // its inputs state what they saw
+    RewindStats stats;
+};
+
 /// Knows the render time of each player. Not thread-safe.
 class Rewind final : public Sight, private EntityMap {
 public:
     /// The arguments must outlive this object. `tick_us`: length of a tick in microseconds, >= 1.
     /// `max_ticks`: the greatest lag, in ticks.
-    Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, std::uint32_t tick_us,
-           Tick max_ticks);
-
-    /// Call it for a new player, and again when the player comes back with a new connection.
-    void add_player(PlayerId player, Sender::Peer peer);
-    void remove_player(PlayerId player);
+    Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, Players& players,
+           std::uint32_t tick_us, Tick max_ticks);
 
     /// Sets what the client showed when it made the player's input for `tick`, the current tick: the time
     /// `lag` before `tick`, see RenderTime::lag(). Without a lag the client showed its newest versions. Call
     /// it at most once per tick.
-    void set_time(PlayerId player, Tick tick, std::optional<std::uint32_t> lag);
+    void set_time(Player& player, Tick tick, std::optional<std::uint32_t> lag);
     /// The same for an action, until the next set_time().
     void look(PlayerId player, Tick made_for, std::optional<std::uint32_t> lag, Tick now) override;
 
     /// See Server::seen_by().
     Past seen_by(PlayerId player) const;
     bool see(PlayerId player, ecs::Entity entity, const void* type, bool is_there,
-             void* value) const override {
-        return see(find(player), entity, type, is_there, value);
-    }
-    RewindStats stats(PlayerId player) const;
+             void* value) const override;
 
 private:
     friend class Past;
 
-    struct Player {
-        Sender::Peer peer = 0;
-        std::optional<RenderTime> time;
-        std::optional<Tick> tick;  // of the last set_time() with a lag
-        double lag = 0;            // in ticks, at `tick`: that of `time`
-        double least_lag = 0;      // in ticks, at `tick`; a smaller lag would mean that the time ran too fast
-        bool states = false;       // its inputs state what they saw
-        RewindStats stats;
-    };
-
     double claimed(const Player& player, Tick now, std::optional<std::uint32_t> stated) const;
-    double slowed(const Player& player, Tick now) const;
+    double slowed(const SeenTime& seen, Tick now) const;
     double least_lag(const Player& player, Tick now) const;
     void set(Player& player, Tick now, double lag, bool counts);
-    const Player* find(PlayerId player) const;
-    bool see(const Player* player, ecs::Entity entity, const void* type, bool is_there, void* value) const;
     /// Returns false if the player did not have the component. `index`: kMaxComponents if it is not declared.
     bool read(const Player& player, ecs::Entity entity, std::size_t index, void* value) const;
     std::optional<Version> version(ecs::Entity entity, std::optional<Tick> tick, const View& view) const;
@@ -78,10 +70,10 @@ private:
     const ecs::World& world_;
     const Schema& schema_;
     const Sender& sender_;
+    Players& players_;
     Mixer mixer_;
     double max_ticks_;
     double slack_;  // in ticks
-    std::unordered_map<PlayerId, Player> players_;
 };
 
 /// What one player saw, at the time that its client showed. Valid until the next tick.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 
+#include "replication/play/players.h"
 #include "replication/predict/input_log.h"
 #include "replication/predict/server_inputs.h"
 #include "tests/fuzz/replication_parts.h"
@@ -41,7 +42,7 @@ public:
         writer_.set(Section::inputs, &log_);
         for (std::uint32_t i = 0; i < kPlayers; ++i) {
             peers_[i] = sender_.add_peer();
-            inputs_.add_player(id(i), peers_[i]);
+            players_.add(id(i), peers_[i]);
             boats_[i] = world_.spawn(Place{}, Oar{}, Replicated{});
             sender_.set_owner(boats_[i], peers_[i]);
         }
@@ -59,6 +60,11 @@ private:
     static constexpr std::uint32_t kPlayers = 2;
 
     static shoal::net::PeerId id(std::uint32_t player) { return {1u << 16 | player}; }
+
+    Player& player(std::uint32_t index) { return *players_.find(id(index)); }
+    InputStats stats_of(std::uint32_t index) {
+        return player(index).inputs ? player(index).inputs->stats() : InputStats{};
+    }
 
     void step() {
         const unsigned op = in_.u8();
@@ -85,7 +91,7 @@ private:
                     payload[bit / 8] ^= std::byte(1 << bit % 8);
                     return receive(1, payload);
                 }
-                CHECK(reader_.read(id(1), packet_, payload, now_));
+                CHECK(reader_.read(player(1), packet_, payload, now_));
                 return writer_.on_fate(packet_ - in_.u8() % 4u, (op & 4) != 0);
             }
             case 2:
@@ -101,9 +107,9 @@ private:
     }
 
     void receive(std::uint32_t player, const Payload& payload) {
-        const InputStats before = inputs_.stats(id(player));
-        if (reader_.read(id(player), ++packet_, payload, now_)) return;
-        const InputStats after = inputs_.stats(id(player));
+        const InputStats before = stats_of(player);
+        if (reader_.read(this->player(player), ++packet_, payload, now_)) return;
+        const InputStats after = stats_of(player);
         CHECK(before.late == after.late && before.early == after.early);
     }
 
@@ -115,7 +121,7 @@ private:
         }
         CHECK(world_.get<Oar>(drifting_).x == 1);
         for (std::uint32_t i = 0; i < kPlayers; ++i) {
-            const InputStats stats = inputs_.stats(id(i));
+            const InputStats stats = stats_of(i);
             CHECK(stats.joined_presses <= stats.late * Press::kMax);
         }
     }
@@ -131,7 +137,8 @@ private:
     const SchemaStruct& type_ = schema_.structs(StructKind::input)[0];
     shoal::ecs::World world_;
     Sender sender_{world_, schema_};
-    ServerInputs inputs_{world_, schema_, sender_, 20ms};
+    Players players_;
+    ServerInputs inputs_{world_, schema_, sender_, players_, 20ms};
     UplinkReader reader_;
     NoEntities no_entities_;
     StructCodec codec_{no_entities_};

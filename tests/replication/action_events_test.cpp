@@ -73,8 +73,8 @@ TEST(Actions, EventsForWhichAClientIsTooSlowAreCounted) {
     stage.queue_is_full = false;
     stage.settle();
     EXPECT_EQ(heard, expected);
-    EXPECT_EQ(stage.actions.stats(other.id).lost_events, 60u - expected.size());
-    EXPECT_EQ(stage.actions.stats(actor.id).lost_events, 60u - expected.size());
+    EXPECT_EQ(stage.action_stats(other.id).lost_events, 60u - expected.size());
+    EXPECT_EQ(stage.action_stats(actor.id).lost_events, 60u - expected.size());
     EXPECT_EQ(actor.kicked + other.kicked, "");
 }
 

@@ -108,7 +108,7 @@ TEST(Actions, Trap23ARejectionDropsWhatWasCalledWithoutKnowingOfIt) {
     stage.settle();
     EXPECT_EQ(stage.world.get<Place>(stage.box).x, 1);
     EXPECT_EQ(stage.client.actions.stats().dropped, 3u);
-    EXPECT_EQ(stage.actions.stats(stage.client.id).accepted, 1u);
+    EXPECT_EQ(stage.action_stats(stage.client.id).accepted, 1u);
 }
 
 TEST(Actions, Trap25ADestroyedEntityComesBackWithItsHandleIfTheServerRejectsThat) {
@@ -175,7 +175,7 @@ TEST(Actions, AreDeferredOverTheirRateAndAFloodIsDisconnected) {
     for (int i = 0; i < 30; ++i) client.act(Push{seen, 1, 0});
     stage.run(4);
     EXPECT_LT(stage.world.get<Place>(box).x, 20);
-    EXPECT_GT(stage.actions.stats(client.id).deferred, 0u);
+    EXPECT_GT(stage.action_stats(client.id).deferred, 0u);
     stage.settle();
     EXPECT_EQ(stage.world.get<Place>(box).x, 30) << "deferred, not lost";
     for (int step = 0; step < 400 && client.kicked.empty(); ++step) {
@@ -194,7 +194,7 @@ TEST(Actions, APlayerThatItsActionDisconnectsLeaves) {
     client.act(Make{5, 0});
     stage.run(5);
     EXPECT_EQ(client.kicked, "by an observer");
-    EXPECT_EQ(stage.actions.waiting(client.id), 0u);
+    EXPECT_EQ(stage.actions_waiting(client.id), 0u);
 }
 
 TEST(Actions, AReferenceToAnEntityThatThePlayerWasNotSentIsNull) {
@@ -207,7 +207,7 @@ TEST(Actions, AReferenceToAnEntityThatThePlayerWasNotSentIsNull) {
     const ecs::Entity door = stage.world.spawn(Place{1}, StableKey{17}, Replicated{});
     EXPECT_EQ(stage.sender.assign_net_id(door), client.receiver.net_id(own));
     stage.step();
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 1u);
     EXPECT_EQ(stage.world.get<Place>(door).x, 1) << "the player cannot know it yet";
     stage.settle();
     client.act(Push{own, 5, 0});
@@ -343,7 +343,7 @@ TEST(Actions, ATypeHasARateOfItsOwn) {
     EXPECT_EQ(done,
               (std::vector<std::string>{"speech", "shout", "shout", "shout", "shout", "shout", "shout"}))
         << "a second's worth at once, and the other stream does not wait";
-    EXPECT_EQ(stage.actions.waiting(client.id), 4u);
+    EXPECT_EQ(stage.actions_waiting(client.id), 4u);
     stage.run(18);
     EXPECT_EQ(done.size(), 8u) << "another one every ten ticks";
     stage.run(60);
@@ -551,7 +551,7 @@ struct Lost {
             client.messages.clear();
             for (auto& packet : client.down) packet.is_lost = true;
         }
-        stage.actions.set_away(client.id);
+        stage.set_away(client.id);
         stage.run(3);
         EXPECT_TRUE(client.messages.empty()) << "nothing is sent meanwhile";
     }
@@ -581,8 +581,8 @@ TEST(Actions, TheAnswersThatAClientMissedAreSentAgainWhenItComesBack) {
     };
     lost.lose_answers();
     EXPECT_EQ(client.actions.waiting(), 4u);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 3u);
-    stage.actions.reconnect(client.id, client.actions.first());
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 3u);
+    stage.reconnect(client.id, client.actions.first());
     stage.settle();
     EXPECT_EQ(client.actions.waiting(), 0u);
     EXPECT_EQ(client.actions.stats().accepted, 3u) << "the first answer is not sent again";
@@ -594,7 +594,7 @@ TEST(Actions, TheAnswersThatAClientMissedAreSentAgainWhenItComesBack) {
     client.act(Push{seen, 1, 0});
     stage.settle();
     EXPECT_EQ(stage.world.get<Place>(box).x, 5);
-    stage.actions.reconnect({}, {});
+    stage.reconnect({}, {});
 }
 
 TEST(Actions, AnAnswerThatWaitedForRoomInTheLostConnectionIsSentOnce) {
@@ -605,12 +605,12 @@ TEST(Actions, AnAnswerThatWaitedForRoomInTheLostConnectionIsSentOnce) {
     client.act(Shout{"hey", 0});
     client.act(Push{{}, 13, 0});
     stage.run(3);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
-    stage.actions.set_away(client.id);
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 1u);
+    stage.set_away(client.id);
     client.unsent.clear();
     stage.run(3);
     stage.queue_is_full = false;
-    stage.actions.reconnect(client.id, client.actions.first());
+    stage.reconnect(client.id, client.actions.first());
     stage.settle();
     EXPECT_EQ(client.actions.stats().accepted, 1u);
     EXPECT_EQ(client.actions.stats().rejected, 1u);
@@ -628,13 +628,13 @@ TEST(Actions, AnEntityThatDiedWhileTheClientWasAwayIsGone) {
     }
     EXPECT_EQ(client.actions.stats().accepted, 1u);
     EXPECT_TRUE(client.world.is_alive(made));
-    stage.actions.set_away(client.id);
+    stage.set_away(client.id);
     stage.loss = 1;
     ecs::Query<const Place>(stage.world).destroy_all();
     stage.run(3);
     EXPECT_TRUE(client.world.is_alive(made));
     stage.loss = 0;
-    stage.actions.reconnect(client.id, client.actions.first());
+    stage.reconnect(client.id, client.actions.first());
     stage.settle();
     EXPECT_FALSE(client.world.is_alive(made));
 }
@@ -648,7 +648,7 @@ TEST(Actions, AClientThatForgotItsActionsGoesOnWhereTheServerIs) {
     for (int i = 0; i < 3; ++i) client.act(Shout{"hey", 0});
     client.act(Push{{}, 1, 0});
     lost.lose_answers();
-    const Resumed resumed = stage.actions.replace_client(client.id);
+    const Resumed resumed = stage.replace_client(client.id);
     EXPECT_EQ(resumed.next_actions, (std::array<std::uint32_t, kActionStreams>{2, 3}));
     EXPECT_EQ(resumed.epoch, 1);
     client.actions.reset(resumed.next_actions, resumed.epoch);
@@ -658,8 +658,8 @@ TEST(Actions, AClientThatForgotItsActionsGoesOnWhereTheServerIs) {
     client.act(Shout{"hey", 0});
     stage.settle();
     EXPECT_EQ(client.actions.stats().accepted, 2u);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 6u);
-    EXPECT_EQ(stage.actions.replace_client({}).epoch, 0);
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 6u);
+    EXPECT_EQ(stage.replace_client({}).epoch, 0);
 }
 
 }  // namespace

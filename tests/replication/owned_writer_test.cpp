@@ -51,10 +51,10 @@ struct Fleet {
         std::vector<std::byte> bytes(out.byte_count());
         out.copy_to(bytes);
         BitReader in(bytes);
-        EXPECT_TRUE(stage().owned.read_section(client().id, number, in));
+        EXPECT_TRUE(stage().owned.read_section(stage().player(client().id), number, in));
         EXPECT_TRUE(in.at_padding());
-        stage().owned.commit_section(client().id, {});
-        stage().owned.run(client().id, 0, {});
+        stage().owned.commit_section(stage().player(client().id), {});
+        stage().owned.run(stage().player(client().id), 0, {});
         EXPECT_TRUE(writer().is_consistent());
         return out.bit_count();
     }
@@ -249,7 +249,7 @@ TEST(OwnedWriter, AnEntityWithoutAPresentValueSendsNone) {
     other.stage().run(1);
     other.write(0, "a");
     other.stage().run(3);
-    EXPECT_GT(other.stage().owned.stats(other.client().id).ignored, 0u);
+    EXPECT_GT(other.stage().player(other.client().id).owned.stats.ignored, 0u);
     EXPECT_TRUE(other.writer().is_consistent());
 }
 

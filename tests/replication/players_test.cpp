@@ -19,8 +19,8 @@ net::PeerId connection(std::uint32_t index, std::uint32_t number = 1) {
 }
 
 /// Adds a player that plays, and loses its connection at a time.
-Players::Player& add_away(Players& players, std::uint32_t index, net::Time since) {
-    Players::Player& player = players.add(connection(index));
+Player& add_away(Players& players, std::uint32_t index, net::Time since) {
+    Player& player = players.add(connection(index), index);
     player.seat.connect(0s);
     player.seat.set_ready();
     player.seat.load(0s);
@@ -38,21 +38,21 @@ TEST(Players, AreFoundByTheirIdsAndByTheirPresentConnections) {
         std::mt19937 generator(seed);
         const auto random = [&] { return static_cast<std::uint32_t>(generator()); };
         Players players;
-        std::map<PlayerId, net::PeerId> model;             // connection; none: away
-        std::map<PlayerId, const Players::Player*> where;  // an object does not move
-        std::map<std::uint32_t, std::uint32_t> number;     // of the last connection of an index
+        std::map<PlayerId, net::PeerId> model;          // connection; none: away
+        std::map<PlayerId, const Player*> where;        // an object does not move
+        std::map<std::uint32_t, std::uint32_t> number;  // of the last connection of an index
         for (int step = 0; step < 400; ++step) {
             const std::uint32_t index = random() % 12;
             const bool is_free = std::ranges::none_of(
                 model, [&](const auto& entry) { return entry.second && entry.second.index() == index; });
             const auto any = model.empty() ? model.end() : std::next(model.begin(), random() % model.size());
-            Players::Player* const player = any == model.end() ? nullptr : players.find(any->first);
+            Player* const player = any == model.end() ? nullptr : players.find(any->first);
             switch (random() % 4) {
                 case 0:
                     if (!is_free) break;
                     {
                         const net::PeerId id = connection(index, ++number[index]);
-                        where[id] = &players.add(id);
+                        where[id] = &players.add(id, index);
                         model[id] = id;
                     }
                     break;
@@ -73,7 +73,7 @@ TEST(Players, AreFoundByTheirIdsAndByTheirPresentConnections) {
                     model.erase(any);
             }
             std::map<PlayerId, net::PeerId> found;
-            players.for_each([&](const Players::Player& each) { found[each.id] = each.connection; });
+            players.for_each([&](const Player& each) { found[each.id] = each.connection; });
             ASSERT_EQ(found, model) << "step " << step;
             for (const auto& [id, present] : model) {
                 ASSERT_EQ(players.find(id), where[id]) << "step " << step;
@@ -91,7 +91,7 @@ TEST(Players, AreFoundByTheirIdsAndByTheirPresentConnections) {
 
 TEST(Players, AnEarlierConnectionWithTheSameIndexIsNotFound) {
     Players players;
-    Players::Player& player = players.add(connection(3, 1));
+    Player& player = players.add(connection(3, 1), 3);
     EXPECT_EQ(players.find_connected(connection(3, 1)), &player);
     EXPECT_EQ(players.find_connected(connection(3, 2)), nullptr);
     EXPECT_EQ(players.find_connected(connection(2, 1)), nullptr);
@@ -105,21 +105,21 @@ TEST(Players, AnEarlierConnectionWithTheSameIndexIsNotFound) {
     EXPECT_EQ(players.find_connected(connection(3, 2)), &player);
     EXPECT_EQ(players.find(connection(3, 1)), &player);
     EXPECT_EQ(players.find(connection(3, 2)), nullptr);
-    players.add(connection(6));
+    players.add(connection(6), 6);
     EXPECT_EQ(players.find_connected(connection(7)), nullptr);
 }
 
 TEST(Players, ThePlaceOfAPlayerThatLeftIsUsedAgainByAFreshOne) {
     Players players;
-    players.add(connection(0));
-    Players::Player& former = players.add(connection(1));
+    players.add(connection(0), 0);
+    Player& former = players.add(connection(1), 1);
     former.client_id = 7;
     former.seat.connect(0s);
     former.key.state_number = 5;
     players.remove(former);
     EXPECT_EQ(players.find(connection(1)), nullptr);
     EXPECT_EQ(players.find_connected(connection(1)), nullptr);
-    Players::Player& next = players.add(connection(2));
+    Player& next = players.add(connection(2), 2);
     EXPECT_EQ(&next, &former);
     EXPECT_EQ(next.client_id, 0u);
     EXPECT_EQ(next.seat.phase(), Phase::disconnected);
@@ -136,9 +136,9 @@ TEST(Players, TheOneThatIsAwayLongestMakesRoom) {
     Players players;
     EXPECT_EQ(players.must_leave(home(1), 8, 1), nullptr);
     add_away(players, 1, 5s);
-    const Players::Player& longest = add_away(players, 2, 3s);
+    const Player& longest = add_away(players, 2, 3s);
     add_away(players, 3, 4s);
-    players.add(connection(4)).seat.connect(0s);
+    players.add(connection(4), 4).seat.connect(0s);
     EXPECT_EQ(players.must_leave(home(1), 8, 3), &longest);
     EXPECT_EQ(players.must_leave(home(1), 8, 4), nullptr);
 }
@@ -147,13 +147,13 @@ TEST(Players, TheOneThatIsAwayLongestMakesRoom) {
 TEST(Players, TheAddressWithMostPlayersAwayMakesRoom) {
     Players players;
     std::uint32_t index = 0;
-    const auto add = [&](std::uint8_t machine, net::Time since) -> Players::Player& {
-        Players::Player& player = add_away(players, ++index, since);
+    const auto add = [&](std::uint8_t machine, net::Time since) -> Player& {
+        Player& player = add_away(players, ++index, since);
         player.networks = home(machine);
         return player;
     };
     add(1, 1s);
-    const Players::Player& first_of_two = add(2, 2s);
+    const Player& first_of_two = add(2, 2s);
     for (int i = 0; i < 3; ++i) add(2, 3s);
     EXPECT_EQ(players.must_leave(home(2), 4, 8), &first_of_two) << "no room for this address";
     EXPECT_EQ(players.must_leave(home(3), 4, 8), nullptr);
@@ -166,7 +166,7 @@ TEST(Players, ATicketThatIsRefusedIsCountedByItsReason) {
     net::all::Entropy entropy(net::Seed{});
     Players players;
     TicketStats stats;
-    Players::Player& player = add_away(players, 1, 1s);
+    Player& player = add_away(players, 1, 1s);
     player.client_id = 7;
     player.key.issue(entropy);
     const Ticket first{player.id, player.key.newest()};
@@ -182,7 +182,7 @@ TEST(Players, ATicketThatIsRefusedIsCountedByItsReason) {
     EXPECT_EQ(stats.outdated, 1u);
     EXPECT_EQ(players.find_by_ticket({player.id, {}}, 7, stats), nullptr);
     EXPECT_EQ(stats.wrong_secrets, 1u);
-    Players::Player& loading = players.add(connection(3));
+    Player& loading = players.add(connection(3), 3);
     loading.seat.connect(0s);
     loading.key.issue(entropy);
     EXPECT_EQ(players.find_by_ticket({loading.id, loading.key.newest()}, 0, stats), nullptr);

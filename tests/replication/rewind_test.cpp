@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "replication/play/players.h"
 #include "tests/sim/play_session.h"
 
 namespace shoal::replication::all {
@@ -46,7 +47,7 @@ struct Shooting {
         for (std::uint32_t i = 0; i < 2; ++i) {
             peers.push_back(sender.add_peer());
             ids.push_back(PlayerId{(1u << 16) | i});
-            rewind.add_player(ids[i], peers[i]);
+            players.add(ids[i], peers[i]);
         }
     }
     void tick(bool reaches_first) {
@@ -64,7 +65,7 @@ struct Shooting {
         std::optional<std::uint32_t> lag;
         if (time)
             lag = static_cast<std::uint32_t>((static_cast<double>(now) - *time) * RenderTime::kLagsPerTick);
-        rewind.set_time(ids[player], now, lag);
+        rewind.set_time(*players.find(ids[player]), now, lag);
         const auto seen = rewind.seen_by(ids[player]).get<Whereabouts>(target);
         return seen ? std::optional(seen->x) : std::nullopt;
     }
@@ -72,7 +73,8 @@ struct Shooting {
     const Schema schema = rewind_schema();
     ecs::World world;
     Sender sender{world, schema, {.keeps_deliveries = true}};
-    Rewind rewind{world, schema, sender, 16'667, 24};
+    Players players;
+    Rewind rewind{world, schema, sender, players, 16'667, 24};
     std::vector<Sender::Peer> peers;
     std::vector<PlayerId> ids;
     ecs::Entity target = world.spawn(Replicated{}, Whereabouts{}, Private{3});
@@ -91,7 +93,7 @@ TEST(Rewind, Trap43AVersionThatTheShooterDidNotGetIsNotUsed) {
     EXPECT_FLOAT_EQ(*shooting.sees(0, 16.5), 14) << "a mean gap of one tick: 18 comes within the last one";
     shooting.now += 1;
     EXPECT_GT(*shooting.sees(0, 17.5), 14);
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[0])->seen.stats.breaches, 0u);
 }
 
 // Goal: a ship that another player steers is rewound. Its owner shows it ahead, but everyone else delayed.
@@ -126,7 +128,7 @@ TEST(Rewind, APlayerThatLeavesHasSeenNothing) {
     EXPECT_TRUE(shooting.sees(1, 15.5));
     const Past past = shooting.rewind.seen_by(shooting.ids[1]);
     EXPECT_TRUE(past.get<Whereabouts>(shooting.target));
-    shooting.rewind.remove_player(shooting.ids[1]);
+    shooting.players.remove(*shooting.players.find(shooting.ids[1]));
     EXPECT_FALSE(past.get<Whereabouts>(shooting.target));
 }
 
@@ -134,15 +136,15 @@ TEST(Rewind, Trap44ATimeThatNobodyCanSeeIsClampedAndCounted) {
     Shooting shooting;
     for (int i = 1; i <= 60; ++i) shooting.tick(i <= 58);
     EXPECT_FLOAT_EQ(*shooting.sees(0, 60.0), 58) << "newer than the newest acknowledged state";
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 1u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[0])->seen.stats.breaches, 1u);
     EXPECT_FLOAT_EQ(*shooting.sees(1, 2.0), 61 - 24) << "too old";
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 1u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, 1u);
     // Back at 37; a jump to 55 in 5 ticks is too fast, and so is one that never was stated.
     for (int i = 0; i < 5; ++i) shooting.tick(true);
     EXPECT_NEAR(*shooting.sees(1, 55.0), 37 + kSlack + 5 * 1.1, 0.1);
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 2u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, 2u);
     EXPECT_NEAR(*shooting.sees(1, 47.0), 47, 0.1);
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 2u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, 2u);
 }
 
 TEST(Rewind, WhatThePlayerDidNotHaveIsAbsent) {
@@ -212,29 +214,15 @@ TEST(Rewind, AComponentThatIsNotInTheSchemaIsSeenOnlyWhereTheClientIsAheadOfTheS
     EXPECT_FALSE(shooting.rewind.seen_by(shooting.ids[0]).get<Score>(shooting.target)) << "it has none";
 }
 
-TEST(Rewind, APlayerThatLeftSeesNothing) {
-    Shooting shooting;
-    for (int i = 1; i <= 60; ++i) shooting.tick(true);
-    EXPECT_TRUE(shooting.sees(0, 2.0));
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 1u);
-    shooting.rewind.remove_player(shooting.ids[0]);
-    EXPECT_FALSE(shooting.sees(0, 60.0));
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
-    EXPECT_TRUE(shooting.sees(1, 60.0));
-    shooting.rewind.add_player(shooting.ids[0], shooting.peers[0]);
-    EXPECT_FLOAT_EQ(*shooting.sees(0, 45.0), 45) << "after a new start its time may be any";
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
-}
-
 TEST(Rewind, APlayerThatComesBackStartsAgain) {
     Shooting shooting;
     for (int i = 1; i <= 60; ++i) shooting.tick(true);
     EXPECT_TRUE(shooting.sees(1, 2.0));
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 1u);
-    shooting.rewind.add_player(shooting.ids[1], shooting.peers[1]);
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 0u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, 1u);
+    shooting.players.find(shooting.ids[1])->seen = {};
+    EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, 0u);
     EXPECT_FLOAT_EQ(*shooting.sees(1, 58.0), 58) << "its time may be any";
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 0u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, 0u);
 }
 
 TEST(Rewind, ATimeThatWentBackReturnsAtMostATenthFasterThanTheServer) {
@@ -243,12 +231,12 @@ TEST(Rewind, ATimeThatWentBackReturnsAtMostATenthFasterThanTheServer) {
     EXPECT_FLOAT_EQ(*shooting.sees(1, 56.0), 56);
     shooting.tick(true);
     EXPECT_FLOAT_EQ(*shooting.sees(1, 42.0), 42) << "a lag of 20 ticks";
-    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 0u);
+    EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, 0u);
     for (int i = 1; i <= 10; ++i) {
         shooting.tick(true);
         const double most = static_cast<double>(shooting.now) - (20 - kSlack - 0.1 * i);
         EXPECT_NEAR(*shooting.sees(1, most + 1), most, 0.01) << i;
-        EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, static_cast<std::uint64_t>(i));
+        EXPECT_EQ(shooting.players.find(shooting.ids[1])->seen.stats.breaches, static_cast<std::uint64_t>(i));
     }
 }
 
@@ -272,7 +260,8 @@ TEST(Rewind, ALyingClientCannotMoveItsTimeFaster) {
                 return states ? std::optional(liar == 0 ? 272 : static_cast<std::uint32_t>(random() % 500))
                               : std::nullopt;
             };
-            if (liar != 3) shooting.rewind.set_time(shooting.ids[0], shooting.now, lag());
+            if (liar != 3)
+                shooting.rewind.set_time(*shooting.players.find(shooting.ids[0]), shooting.now, lag());
             if (liar != 3) note();
             if (liar < 2) continue;
             const Tick made_for = shooting.now - static_cast<Tick>(random() % 40);
@@ -286,7 +275,7 @@ TEST(Rewind, ALyingClientCannotMoveItsTimeFaster) {
                 fastest = std::max(fastest, static_cast<double>(seen[j].second - seen[i].second) -
                                                 1.1 * (seen[j].first - seen[i].first));
         EXPECT_LE(fastest, kSlack + (liar == 2 ? 1 : 0) + 0.1) << liar;
-        EXPECT_GT(shooting.rewind.stats(shooting.ids[0]).breaches, 20u);
+        EXPECT_GT(shooting.players.find(shooting.ids[0])->seen.stats.breaches, 20u);
     }
 }
 
@@ -367,9 +356,7 @@ TEST(Rewind, APlayerThatHasNothingYetSeesNothing) {
     for (int i = 1; i <= 20; ++i) other.tick(false);
     for (const std::optional<double> time : {std::optional(5.0), std::optional<double>()})
         EXPECT_EQ(other.sees(0, time), std::nullopt);
-    EXPECT_EQ(other.rewind.stats(other.ids[0]).breaches, 0u);
-    EXPECT_EQ(other.rewind.stats({}).breaches, 0u);
-    other.rewind.set_time({}, other.now, 16);
+    EXPECT_EQ(other.players.find(other.ids[0])->seen.stats.breaches, 0u);
 }
 
 }  // namespace

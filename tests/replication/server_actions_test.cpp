@@ -33,7 +33,7 @@ std::vector<std::byte> section_of_shouts(const Stage& stage, std::uint32_t first
 
 bool read(Stage& stage, net::PeerId player, const std::vector<std::byte>& section) {
     BitReader in(section);
-    return stage.actions.read_section(player, 1, in);
+    return stage.actions.read_section(stage.player(player), 1, in);
 }
 
 TEST(ServerActions, ABurstRunsAtOnceAndThenTheRate) {
@@ -45,10 +45,10 @@ TEST(ServerActions, ABurstRunsAtOnceAndThenTheRate) {
     std::vector<std::uint64_t> done;
     for (int i = 0; i < 10; ++i) {
         stage.step();
-        done.push_back(stage.actions.stats(client.id).accepted);
+        done.push_back(stage.action_stats(client.id).accepted);
     }
     EXPECT_EQ(done, (std::vector<std::uint64_t>{4, 4, 5, 5, 6, 6, 7, 7, 8, 8}));
-    EXPECT_EQ(stage.actions.stats(client.id).deferred, 8u) << "once in each tick in which some waited";
+    EXPECT_EQ(stage.action_stats(client.id).deferred, 8u) << "once in each tick in which some waited";
 }
 
 TEST(ServerActions, TheRejectionsOfThreeSecondsAreAllowedAtOnce) {
@@ -60,7 +60,7 @@ TEST(ServerActions, TheRejectionsOfThreeSecondsAreAllowedAtOnce) {
         stage.run(3);
     };
     shout(6);
-    EXPECT_EQ(stage.actions.stats(client.id).rejected, 6u);
+    EXPECT_EQ(stage.action_stats(client.id).rejected, 6u);
     EXPECT_EQ(client.kicked, "");
     stage.run(60);
     shout(2);
@@ -75,11 +75,11 @@ TEST(ServerActions, APlayerWithMoreThan256WaitingActionsIsDisconnected) {
     stage.run(5);
     const Tick later = stage.next_tick + 40;
     ASSERT_TRUE(read(stage, client.id, section_of_shouts(stage, 0, kMaxWaitingActions, later)));
-    stage.actions.commit_section(client.id, {});
-    EXPECT_EQ(stage.actions.waiting(client.id), kMaxWaitingActions);
+    stage.actions.commit_section(stage.player(client.id), {});
+    EXPECT_EQ(stage.actions_waiting(client.id), kMaxWaitingActions);
     EXPECT_EQ(client.kicked, "");
     ASSERT_TRUE(read(stage, client.id, section_of_shouts(stage, kMaxWaitingActions, 1, later)));
-    stage.actions.commit_section(client.id, {});
+    stage.actions.commit_section(stage.player(client.id), {});
     EXPECT_EQ(client.kicked, "too many actions");
 }
 
@@ -90,24 +90,23 @@ TEST(ServerActions, APlayerWhoLeftHasNoActionsAlsoIfAnotherOneHasItsPlace) {
     stage.run(5);
     first.act(Shout{"hey", 0});
     stage.run(3);
-    EXPECT_EQ(stage.actions.stats(first.id).accepted, 1u);
+    EXPECT_EQ(stage.action_stats(first.id).accepted, 1u);
     stage.kick(first, "bye");
     Stage::Client& third = stage.add_client();
     stage.run(5);
     third.act(Shout{"ho", 0});
     second.act(Shout{"hi", 0});
     stage.run(5);
-    EXPECT_EQ(stage.actions.stats(second.id).accepted, 1u);
-    EXPECT_EQ(stage.actions.stats(third.id).accepted, 1u);
+    EXPECT_EQ(stage.action_stats(second.id).accepted, 1u);
+    EXPECT_EQ(stage.action_stats(third.id).accepted, 1u);
     EXPECT_EQ(third.actions.stats().accepted, 1u);
     for (const net::PeerId nobody : {first.id, net::PeerId{}, net::PeerId{77}}) {
-        EXPECT_EQ(stage.actions.stats(nobody).accepted, 0u);
-        EXPECT_EQ(stage.actions.waiting(nobody), 0u);
+        EXPECT_EQ(stage.action_stats(nobody).accepted, 0u);
+        EXPECT_EQ(stage.actions_waiting(nobody), 0u);
         EXPECT_FALSE(read(stage, nobody, section_of_shouts(stage, 0, 1, 1)));
-        stage.actions.commit_section(nobody, {});
-        stage.actions.set_away(nobody);
-        stage.actions.reconnect(nobody, {});
-        stage.actions.remove_player(nobody);
+        stage.actions.commit_section(stage.player(nobody), {});
+        stage.set_away(nobody);
+        stage.reconnect(nobody, {});
     }
     third.act(Shout{"ho", 0});
     stage.run(5);
@@ -120,8 +119,8 @@ TEST(ServerActions, APlayerThatIsAddedTwiceKeepsItsActions) {
     stage.run(5);
     client.act(Shout{"hey", 0});
     stage.run(3);
-    stage.actions.add_player(client.id, client.peer);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+    stage.actions.add_player(stage.player(client.id));
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 1u);
 }
 
 TEST(ServerActions, WhatAPlayersActionSpawnsIsItsOwn) {
@@ -205,11 +204,11 @@ TEST(ServerActions, WhatWaitsForRoomCountsOnlyUntilItIsSent) {
         }
         stage.run(2);
         stage.queue_is_full = false;
-        if (round % 2 != 0) stage.actions.set_away(client.id);
+        if (round % 2 != 0) stage.set_away(client.id);
         if (round % 2 != 0) client.unsent.clear();  // what waits is forgotten with the connection
-        if (round % 4 == 1) stage.actions.reconnect(client.id, client.actions.first());
+        if (round % 4 == 1) stage.reconnect(client.id, client.actions.first());
         if (round % 4 == 3) {
-            const Resumed resumed = stage.actions.replace_client(client.id);
+            const Resumed resumed = stage.replace_client(client.id);
             client.actions.reset(resumed.next_actions, resumed.epoch);
         }
         stage.run(5);
@@ -226,9 +225,9 @@ struct Seat {
     }
     /// Returns the results that the server sends after a new connection, message by message.
     std::vector<ActionResults> come_back(const std::array<std::uint32_t, kActionStreams>& first) {
-        stage.actions.set_away(client.id);
+        stage.set_away(client.id);
         client.messages.clear();
-        stage.actions.reconnect(client.id, first);
+        stage.reconnect(client.id, first);
         stage.actions.finish();
         std::vector<ActionResults> out;
         gone.reset();
@@ -306,8 +305,8 @@ TEST(ServerActions, APlayerThatComesBackHearsOfWhatItDoesFromThenOn) {
     seat.client.act(Shout{"hey", 1});
     seat.run(3);
     EXPECT_EQ(seat.client.actions.stats().accepted, 2u);
-    seat.stage.actions.set_away(seat.client.id);
-    const Resumed resumed = seat.stage.actions.replace_client(seat.client.id);
+    seat.stage.set_away(seat.client.id);
+    const Resumed resumed = seat.stage.replace_client(seat.client.id);
     seat.client.actions.reset(resumed.next_actions, resumed.epoch);
     seat.run(1);
     seat.client.act(Shout{"hey", 2});
@@ -363,8 +362,8 @@ TEST(ServerActions, ANewClientHearsNothingOfTheEntitiesOfTheFormerOne) {
     seat.stage.world.destroy(first);
     seat.run(3);
     seat.client.act(Push{{}, 1, 0});
-    seat.stage.actions.set_away(seat.client.id);
-    const Resumed resumed = seat.stage.actions.replace_client(seat.client.id);
+    seat.stage.set_away(seat.client.id);
+    const Resumed resumed = seat.stage.replace_client(seat.client.id);
     seat.client.actions.reset(resumed.next_actions, resumed.epoch);
     seat.client.messages.clear();
     ecs::Query<const Place>(seat.stage.world).destroy_all();
@@ -379,7 +378,7 @@ TEST(ServerActions, ANewClientCannotNameTheEntitiesOfTheFormerOne) {
     const ecs::Entity made = seat.client.make(Make{4, 0});
     seat.run(3);
     seat.client.act(Push{made, 5, 0});  // names the pending id; its client forgets it
-    const Resumed resumed = seat.stage.actions.replace_client(seat.client.id);
+    const Resumed resumed = seat.stage.replace_client(seat.client.id);
     seat.run(3);
     ecs::Query<const Place> places(seat.stage.world);
     places.each([](const Place& place) { EXPECT_EQ(place.x, 4); });
@@ -413,7 +412,7 @@ TEST(ServerActions, TheServersOwnActionMayNameWhatThePlayerBeforeDoesNotKnow) {
     stage.run(5);
     client.act(Shout{"hey", 0});
     stage.run(3);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 1u);
     const ecs::Entity unsent = stage.world.spawn(Place{1}, Replicated{});
     Push push{unsent, 7, 0};
     stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
@@ -428,12 +427,12 @@ TEST(ServerActions, WhatWaitsDoesNotRunForANewClientOfThePlayer) {
     Stage::Client& client = stage.add_client();
     stage.run(5);
     ASSERT_TRUE(read(stage, client.id, section_of_shouts(stage, 0, 3, stage.next_tick + 5)));
-    stage.actions.commit_section(client.id, {});
-    EXPECT_EQ(stage.actions.waiting(client.id), 3u);
-    EXPECT_EQ(stage.actions.replace_client(client.id).next_actions[1], 3u);
-    EXPECT_EQ(stage.actions.waiting(client.id), 0u);
+    stage.actions.commit_section(stage.player(client.id), {});
+    EXPECT_EQ(stage.actions_waiting(client.id), 3u);
+    EXPECT_EQ(stage.replace_client(client.id).next_actions[1], 3u);
+    EXPECT_EQ(stage.actions_waiting(client.id), 0u);
     stage.run(10);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 0u);
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 0u);
 }
 
 TEST(ServerActions, ASchemaWithoutActionsHasNoPlayers) {
@@ -443,8 +442,8 @@ TEST(ServerActions, ASchemaWithoutActionsHasNoPlayers) {
     Stage::Client& client = stage.add_client();
     stage.world.spawn(Place{1}, Replicated{});
     stage.run(5);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 0u);
-    EXPECT_EQ(stage.actions.replace_client(client.id).epoch, 0);
+    EXPECT_EQ(stage.action_stats(client.id).accepted, 0u);
+    EXPECT_EQ(stage.replace_client(client.id).epoch, 0);
     EXPECT_TRUE(stage.is_equal(client));
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "replication/play/players.h"
+
 namespace shoal::replication::all::uplink_test {
 namespace {
 
@@ -30,11 +32,11 @@ public:
 
 class NumberReader final : public SectionReader {
 public:
-    bool read_section(net::PeerId, std::uint64_t, BitReader& in) override {
+    bool read_section(Player&, std::uint64_t, BitReader& in) override {
         staged = in.read(12);
         return staged != 0xfff;
     }
-    void commit_section(net::PeerId, net::Time) override { numbers.push_back(staged); }
+    void commit_section(Player&, net::Time) override { numbers.push_back(staged); }
 
     std::uint32_t staged = 0;
     std::vector<std::uint32_t> numbers;
@@ -52,8 +54,9 @@ struct Uplink {
         room.resize(writer.write(7, room));
         return room;
     }
-    bool read(std::span<const std::byte> payload) { return reader.read({}, 7, payload, net::Time{0}); }
+    bool read(std::span<const std::byte> payload) { return reader.read(player, 7, payload, net::Time{0}); }
 
+    Player player;
     NumberWriter inputs, owned;
     NumberReader inputs_read, owned_read;
     UplinkWriter writer;

@@ -17,6 +17,7 @@
 #include "replication/play/control_codec.h"
 #include "replication/play/owned_reader.h"
 #include "replication/play/owned_writer.h"
+#include "replication/play/players.h"
 #include "replication/play/uplink.h"
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
@@ -24,7 +25,7 @@
 
 namespace shoal::replication::all {
 
-class Stage : private ServerActions::Host {
+class Stage : private PlayerHost {
 public:
     struct Bytes {
         std::uint64_t number = 0;
@@ -104,11 +105,8 @@ public:
                    const std::function<ecs::ComponentId(ecs::World&)>& tag = {})
         : schema(std::move(described)),
           sender(world, schema, {.tag = tag ? tag(world) : ecs::ComponentId{}}),
-          actions(world, schema, sender, *this, limits, 60),
-          owned(world, schema, sender, std::chrono::microseconds(16'667),
-                [this](net::PeerId id, std::vector<std::byte> message) {
-                    send_control(id, std::move(message));
-                }),
+          actions(world, schema, sender, players, *this, limits, 60),
+          owned(world, schema, sender, *this, std::chrono::microseconds(16'667)),
           random(seed) {
         uplink.set(Section::actions, &actions);
         uplink.set(Section::owned_state, &owned);
@@ -120,8 +118,7 @@ public:
         clients.push_back(std::make_unique<Client>(schema, sender.add_peer(), id));
         clients.back()->of = &schema;
         clients.back()->player_entity = player_entity;
-        actions.add_player(id, clients.back()->peer);
-        owned.add_player(id, clients.back()->peer);
+        actions.add_player(players.add(id, clients.back()->peer));
         return *clients.back();
     }
 
@@ -130,6 +127,8 @@ public:
         ++now;
         for (const auto& client : clients) send_unsent(*client);
         for (const auto& client : clients) receive_up(*client);
+        for (const auto& client : clients)
+            if (client->kicked.empty()) player(client->id).seat.set_player(client->player_entity);
         actions.run(next_tick);
         if (on_step) on_step();
         actions.finish();
@@ -144,6 +143,23 @@ public:
     }
     void run(int steps) {
         for (int i = 0; i < steps; ++i) step();
+    }
+    /// `nobody` if there is no such player.
+    Player& player(net::PeerId id) { return players.find(id) ? *players.find(id) : nobody; }
+    ActionStats action_stats(net::PeerId id) {
+        return player(id).actions ? player(id).actions->stats : ActionStats{};
+    }
+    std::size_t actions_waiting(net::PeerId id) {
+        return player(id).actions ? player(id).actions->waiting() : 0;
+    }
+    void set_away(net::PeerId id) { players.disconnect(player(id)); }
+    void reconnect(net::PeerId id, const std::array<std::uint32_t, kActionStreams>& first) {
+        if (players.find(id) && !player(id).connection) players.connect(player(id), id);
+        actions.reconnect(player(id), first);
+    }
+    Resumed replace_client(net::PeerId id) {
+        if (players.find(id) && !player(id).connection) players.connect(player(id), id);
+        return actions.replace_client(player(id));
     }
     /// As Server::give(); null: to nobody.
     void give(Client* client, ecs::Entity entity) {
@@ -166,7 +182,7 @@ public:
     void kick(Client& client, std::string_view why) {
         if (!client.kicked.empty()) return;
         client.kicked = why;
-        actions.remove_player(client.id);
+        if (players.find(client.id)) players.remove(player(client.id));
         sender.remove_peer(client.peer);
     }
     bool is_equal(Client& client) {
@@ -180,6 +196,8 @@ public:
     Schema schema;
     ecs::World world;
     Sender sender;
+    Players players;
+    Player nobody;
     ServerActions actions;
     OwnedReader owned;
     UplinkReader uplink;
@@ -210,8 +228,9 @@ private:
         client.messages.push_back({0, due, false, {message.begin(), message.end()}});
         return true;
     }
-    void send_control(net::PeerId id, std::vector<std::byte> message) override {
-        Client& client = *find(id);
+    void send_control(Player& player, std::vector<std::byte> message) override {
+        if (!player.connection) return;
+        Client& client = *find(player.id);
         client.unsent.push_back(std::move(message));
         send_unsent(client);
     }
@@ -219,14 +238,13 @@ private:
         while (!client.unsent.empty() && send_reliable(client, client.unsent.front()))
             client.unsent.pop_front();
     }
-    bool send_event(net::PeerId id, std::span<const std::byte> message) override {
-        return send_reliable(*find(id), message);
+    bool send_event(Player& player, std::span<const std::byte> message) override {
+        return send_reliable(*find(player.id), message);
     }
-    void disconnect_player(net::PeerId id, std::string_view why) override { kick(*find(id), why); }
+    void disconnect_player(Player& player, std::string_view why) override { kick(*find(player.id), why); }
     void give_entity(net::PeerId id, ecs::Entity entity) override {
         if (find(id)->kicked.empty()) sender.set_owner(entity, find(id)->peer);
     }
-    ecs::Entity player_entity(net::PeerId id) const override { return find(id)->player_entity; }
 
     template <class Use>
     void take_due(std::deque<Bytes>& queue, Use&& use) {
@@ -243,8 +261,8 @@ private:
     void receive_up(Client& client) {
         take_due(client.up, [&](const Bytes& packet) {
             if (!packet.is_lost && client.kicked.empty()) {
-                EXPECT_TRUE(uplink.read(client.id, packet.number, packet.bytes, time()));
-                owned.run(client.id, next_tick, time());
+                EXPECT_TRUE(uplink.read(player(client.id), packet.number, packet.bytes, time()));
+                owned.run(player(client.id), next_tick, time());
             }
             client.uplink.on_fate(packet.number, !packet.is_lost);
         });
