@@ -195,7 +195,7 @@ bool Connection::flush(Time now, std::uint32_t most, std::uint32_t already) {
         if (disconnects_left_ > 0 && now >= next_disconnect_) send_disconnect(now);
         return false;
     }
-    if (already == 0) queue_.drop_old(config_.max_message_age, now);
+    queue_.drop_old(config_.max_message_age, now);
     rate_.on_denied(most == 0 ? RateLimit::host : RateLimit::application);
     bool asks = true;
     std::uint32_t left = config_.max_packets_per_flush - std::min(config_.max_packets_per_flush, already);
@@ -308,9 +308,7 @@ SendResult Connection::send_message(const Delivery& how, std::span<const std::by
 }
 
 void Connection::leave(DisconnectReason reason, std::string_view text, Time now, Duration deliver_for) {
-    // A client that connects again says nothing: the server replaces the former connection itself.
-    const bool is_told = reason != DisconnectReason::replaced || session_.receive_id;
-    if (deliver_for <= Duration(0) || !is_open_) return close(reason, text, is_told, now);
+    if (deliver_for <= Duration(0) || !is_open_) return close(reason, text, true, now);
     leaves_at_ = std::min(leaves_at_.value_or(now + deliver_for), now + deliver_for);
     disconnect_ = disconnect_body(reason, text);
 }
@@ -318,13 +316,15 @@ void Connection::leave(DisconnectReason reason, std::string_view text, Time now,
 void Connection::close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now) {
     if (!is_open_) return;
     is_open_ = false;
-    disconnect_ = disconnect_body(reason, text);
+    std::string whole(text);
     const NetError error = sink_.error_to(path_.address());
     if (reason == DisconnectReason::timed_out && error != NetError::none) {
-        disconnect_ += session_.receive_id ? "; datagrams of the server: " : "; datagrams of the client: ";
-        disconnect_ += describe(error);
+        whole += session_.receive_id ? "; datagrams of the server: " : "; datagrams of the client: ";
+        whole += describe(error);
     }
-    if (tell_peer) {
+    disconnect_ = disconnect_body(reason, whole);
+    // A client that connects again says nothing: the server replaces the former connection itself.
+    if (tell_peer && (reason != DisconnectReason::replaced || session_.receive_id)) {
         disconnects_left_ = kDisconnects;
         send_disconnect(now);
         send_disconnect(now);
@@ -461,7 +461,7 @@ void Connection::deliver(const Packet& packet, const Frame& frame) {
         handler_.on_message(session_.peer, frame.channel, message);
     };
     const Inbox::Arrival arrival = inbox_.arrive(packet, frame);
-    stats_.messages_duplicated += arrival == Inbox::Arrival::known;
+    stats_.messages_duplicated += arrival == Inbox::Arrival::known && !frame.is_parity;
     stats_.messages_outdated += arrival == Inbox::Arrival::outdated;
     if (arrival == Inbox::Arrival::now) hand_over(packet.bytes(frame));
     if (arrival == Inbox::Arrival::whole) hand_over(inbox_.whole());

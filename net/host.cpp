@@ -76,8 +76,8 @@ void Host::flush(Time now) {
     allowed_until_ = now;
     // Each flush begins with another peer, because the first peer gets more of a shared path and of the limit
     // of all peers.
-    first_flushed_ = (first_flushed_ + 1) % peers_.size();
-    const std::size_t first = first_flushed_;
+    const std::size_t first = next_first_ % peers_.size();
+    next_first_ = first + 1;
     bool is_first_denied = true;
     bool is_any_waiting = true;
     for (bool is_first_round = true; is_any_waiting; is_first_round = false) {
@@ -86,8 +86,7 @@ void Host::flush(Time now) {
             const std::size_t index = (first + i) % peers_.size();
             if (!peers_[index] || (!is_first_round && !peers_[index]->is_waiting)) continue;
             const bool is_allowed = limit == 0 || allowance_ > 0;
-            if (!is_allowed && is_first_denied)
-                first_flushed_ = index + peers_.size() - 1;  // the next flush begins with this peer
+            if (!is_allowed && is_first_denied) next_first_ = index;
             is_first_denied &= is_allowed;
             take_turn(*peers_[index], is_allowed, is_first_round, now);
             is_any_waiting |= peers_[index]->is_waiting;

@@ -61,9 +61,6 @@ public:
 
     /// The one from which the packet with the highest number came, or one proven after that.
     const Address& address() const { return main_.address; }
-    bool is_proven(const Address& address) const {
-        return main_.address == address || (other_ && other_->address == address);
-    }
     /// Returns whether this is the only proven address: it needs no challenge.
     bool is_alone(const Address& address) const { return main_.address == address && !other_; }
     /// Calls `use` with address(), and with the other address if it is in use. Returns the number of calls.

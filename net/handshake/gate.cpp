@@ -378,8 +378,10 @@ void Gate::release(PeerId peer) {
 
 /// A client that did not connect can use its token again.
 void Gate::end_pending(Place& place, bool is_connected) {
-    if (!is_connected && place.token != 0)
+    if (!is_connected && place.token != 0) {
         history_->forget(place.pending->token_id, place.pending->token_expires_s);
+        attempts_.erase(std::exchange(place.token, 0));
+    }
     pending_.erase(place.pending);
     place.state = State::leaving;
     if (!is_connected) handler_.on_never_connected(place.peer);

@@ -137,6 +137,7 @@ void SendQueue::drop_first(Weight weight, Channel channel) {
 }
 
 void SendQueue::drop_old(Duration max_age, Time now) {
+    if (now == last_flush_) return;
     for (const Weight weight : {Weight::bulk, Weight::normal, Weight::urgent}) {
         const Queue& waiting = queue(weight, unsent_on(Channel::unreliable));
         const auto is_old = [&](const Message& message) {

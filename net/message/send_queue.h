@@ -33,6 +33,7 @@ public:
     /// Sets the queue time of messages that are pushed from now on.
     void set_time(Time now) { now_ = now; }
     /// Begins a flush: drops unreliable messages that are older than `max_age` and waited in an earlier one.
+    /// A second call with the same time has no effect.
     void drop_old(Duration max_age, Time now);
 
     /// What the SendQueue must know of the packet that is to be filled.

@@ -55,6 +55,21 @@ TEST(Goodbye, DeliversWhatIsQueuedFirst) {
             }
 }
 
+// The server replaces the former connection itself, and may have done so already.
+TEST(Goodbye, AReplacedClientDeliversButSaysNothing) {
+    for (const Duration deliver_for : {0s, 60s}) {
+        ConnectedWorld world;
+        ASSERT_EQ(world.client().send_message(world.client().server(), unordered(), as_bytes("m")),
+                  SendResult::queued);
+        world.client().disconnect(world.client().server(), DisconnectReason::replaced, {}, world.now,
+                                  deliver_for);
+        world.run(1s);
+        EXPECT_EQ(world.player().recorder.last_reason, DisconnectReason::replaced);
+        EXPECT_EQ(world.server.messages.size(), deliver_for > 0s ? 1u : 0u);
+        EXPECT_TRUE(world.host->is_connected(world.peer()));
+    }
+}
+
 TEST(Goodbye, TakesNoTimeIfNothingWaits) {
     ConnectedWorld world;
     world.run(100ms);

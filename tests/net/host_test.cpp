@@ -360,6 +360,64 @@ TEST(Host, TheLimitOfAllPeersTogetherIsSharedFairly) {
     }
 }
 
+// A peer that waits has several turns in one flush; they count as one.
+TEST(Host, UnderALimitEachUnreliableMessageMayLeaveInOneFlush) {
+    World world;
+    HostConfig config = host_config();
+    config.max_bytes_per_second = 9'000;
+    config.connection.max_message_age = 0ms;
+    world.add_host(config);
+    world.add_client(client_config()).client.connect(world.server_address, {}, world.now);
+    world.run(1s);
+    const std::string text(1000, 'm');
+    // Three messages use up what the limit allows, so the peer has a debt when the fourth waits.
+    for (const int messages : {3, 1, 0, 0, 3, 1, 0, 0, 3, 1, 0}) {
+        for (int i = 0; i < messages; ++i)
+            ASSERT_EQ(world.host->send_message(world.server.newest, Channel::unreliable, as_bytes(text)),
+                      SendResult::queued);
+        world.step(200ms);
+    }
+    EXPECT_EQ(world.host->stats(world.server.newest).messages_dropped, 0u);
+    EXPECT_EQ(world.players[0]->recorder.messages.size(), 12u);
+}
+
+// Goal: the peer for which the limit left nothing is the first in the next flush, even if the table of peers
+// grew in between.
+TEST(Host, APeerThatGotNothingIsTheNextAlsoIfAnotherOneEnters) {
+    for (int ticks = 0; ticks < 6; ++ticks) {
+        SCOPED_TRACE(ticks);
+        World world;
+        HostConfig config = host_config();
+        config.max_bytes_per_second = 48'000;  // two packets in each tick of 50 ms
+        config.connection.first_bytes_per_second = 1'000'000;
+        world.add_host(config);
+        const auto enter = [&](std::uint16_t i) -> Client& {
+            Client& client = world.add_client(client_config(1u + i), std::uint16_t(6000 + i)).client;
+            client.connect(world.server_address, {}, world.now);
+            return client;
+        };
+        for (std::uint16_t i = 0; i < 6; ++i) enter(i);
+        world.run(2s + ticks * 50ms, 50ms);
+        ASSERT_EQ(world.host->peer_count(), 6u);
+        std::vector<std::uint32_t> writers;
+        const Client& seventh = enter(6);
+        world.server_tick = [&] {
+            if (seventh.state() == Client::State::connected)
+                world.server.source = [&](PeerId peer, PayloadTurn& turn) {
+                    writers.push_back(peer.index());
+                    return fill(turn);
+                };
+        };
+        while (writers.empty()) world.step(50ms);
+        ASSERT_EQ(world.host->peer_count(), 6u);
+        ASSERT_EQ(writers.size(), 3u) << "one packet more than the limit";
+        world.step(50ms);
+        ASSERT_EQ(world.host->peer_count(), 7u);
+        ASSERT_GE(writers.size(), 4u);
+        EXPECT_EQ(writers[3], (writers[2] + 1) % 6);
+    }
+}
+
 // Between two ticks more is earned than the limit allows in 50 ms.
 TEST(Host, ALowLimitIsUsedInFullWithRareTicks) {
     World world;

@@ -120,6 +120,29 @@ TEST(Parity, AParityOfTwoKnownMessagesIsIgnored) {
     EXPECT_EQ(pair.heard, numbered(6));
 }
 
+// Goal: while the sender still expects losses, but there are none, parities repeat no message.
+TEST(Parity, OfKnownMessagesDoesNotCountAsADuplicate) {
+    ConnectedWorld world({.latency = 50ms, .loss = 0.1});
+    const auto say = [&](int steps) {
+        for (int i = 0; i < steps; ++i) {
+            ASSERT_EQ(world.host->send_message(world.peer(), ordered_by(1), as_bytes("message")),
+                      SendResult::queued);
+            world.step(16ms);
+        }
+    };
+    say(200);
+    world.down.set_config({.latency = 50ms});
+    world.up.set_config({.latency = 50ms});
+    say(40);
+    const ConnectionStats &sender = world.host->stats(world.peer()),
+                          &receiver = world.client().stats(world.client().server());
+    ASSERT_GT(sender.loss, 0.02);
+    const std::uint64_t repeated = sender.messages_repeated, duplicated = receiver.messages_duplicated;
+    say(30);
+    EXPECT_GE(sender.messages_repeated, repeated + 20);
+    EXPECT_EQ(receiver.messages_duplicated, duplicated);
+}
+
 // Only a peer that breaks the rules sends this.
 TEST(Parity, AParityOfAnotherSizeThanTheKnownMessageRestoresNothing) {
     ParityPair pair(0.05);

@@ -155,6 +155,21 @@ TEST(Servers, AFailureNamesTheLocalError) {
               "[2001:db8::1]:7777: no route to this address; 10.0.0.9:7777: nothing listens on this port");
 }
 
+// The other side would refuse a longer text.
+TEST(Servers, ALocalErrorMakesNoTextLongerThanTheLongest) {
+    Journey journey;
+    journey.client.connect(kAlive, {}, journey.now);
+    journey.run();
+    const std::string text(kMaxReasonBytes, 't');
+    journey.gate.errors = {{kAlive, NetError::port_closed}};
+    journey.gate.is_late = true;
+    journey.client.disconnect(journey.client.server(), DisconnectReason::timed_out, text, journey.now);
+    for (int i = 0; i < 10; ++i) journey.step();
+    EXPECT_EQ(journey.at_client.last_text, text);
+    EXPECT_EQ(journey.at_host.last_reason, DisconnectReason::timed_out);
+    EXPECT_EQ(journey.at_host.last_text, text);
+}
+
 // With real sockets and a virtual clock.
 TEST(Servers, ASocketNamesItsErrors) {
     Socket ipv4 = std::move(Socket::open(Address::any_ipv4(0)).value());

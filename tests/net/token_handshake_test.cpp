@@ -464,6 +464,38 @@ TEST(TokenHandshake, AClientThatNeverConnectedCanUseItsTokenAgain) {
     EXPECT_EQ(desk.doorman.never_connected.size(), 1u);
 }
 
+// The former place of the client is freed while the client is pending again with the same token.
+TEST(TokenHandshake, AFormerPlaceDoesNotTakeTheTokenWithIt) {
+    HostConfig config = token_host();
+    config.max_peers = 1;
+    Desk desk(config);
+    const ClientToken token = Wish().token();
+    Visit alice, bob(kMallory, 71), again(kMallory, 72), twin(kMallory, 73);
+    desk.to_host(kMallory, desk.knock(bob, token));
+    const Datagram to_bob = desk.take(desk.wire);
+    desk.connect(alice, Wish().token());
+    bob.client.receive(kServer, to_bob, desk.now);
+    desk.host.receive(kMallory, desk.take(bob.wire), desk.now);
+    desk.settle(bob);
+    ASSERT_EQ(bob.recorder.last_reason, DisconnectReason::refused_full);
+    alice.client.disconnect(alice.client.server(), DisconnectReason::closed, "", desk.now);
+    desk.settle(alice);
+    desk.to_host(kMallory, desk.knock(again, token));
+    desk.wire.sent.clear();  // the answer is lost
+    EXPECT_TRUE(is_consistent(desk.host));
+    for (int i = 0; i < 10; ++i) {
+        desk.now += 100ms;
+        desk.host.update(desk.now);
+        desk.host.flush(desk.now);
+    }
+    desk.wire.sent.clear();
+    EXPECT_TRUE(is_consistent(desk.host));
+    const EndpointStats before = desk.host.endpoint_stats();
+    desk.to_host(kMallory, desk.knock(twin, token));
+    EXPECT_EQ(desk.host.endpoint_stats().answers_sent, before.answers_sent + 1) << "it is repeated";
+    EXPECT_EQ(desk.host.endpoint_stats().refusals_sent, before.refusals_sent);
+}
+
 TEST(TokenHandshake, TheLargestTokenLeavesRoomForAHello) {
     Wish wish;
     wish.claims.assign(kMaxClaimsBytes, 'c');
