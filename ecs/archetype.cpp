@@ -9,7 +9,6 @@
 #include <utility>
 
 namespace shoal::ecs::all {
-
 namespace {
 
 constexpr std::uint32_t kFirstCapacity = 8;

@@ -148,7 +148,7 @@ public:
     /// the values of components that only `to` has.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
-    /// Has more than 8 pairs, so other entities rarely share it: freed when its last entity moves out of it.
+    /// Has more than 8 pairs, so other entities rarely share it: freed when its last entity leaves it.
     bool is_rare() const { return pairs_.size() > 8; }
     /// Not rare, and all values are small: at most 64 bytes, moved by memcpy and without a destructor.
     bool is_small() const { return is_small_ && !is_rare(); }

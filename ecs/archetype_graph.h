@@ -76,7 +76,7 @@ public:
     /// Frees all archetypes that have one of these pairs. Requires that they are empty.
     void free_pairs(std::span<const ComponentId> ids);
 
-    /// Call it when an entity has left the archetype.
+    /// Call it when an entity has left the archetype or was destroyed.
     void free_if_rare(Archetype& archetype) {
         if (archetype.size() == 0 && archetype.is_rare()) free(archetype);
     }

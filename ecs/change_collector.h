@@ -21,8 +21,8 @@ namespace shoal::ecs::all {
 ///  - changes(): living entities of which a watched component was added, written or removed. Each has one
 ///    bit per watched component. A set bit does not say which of the three happened; look up whether the
 ///    entity has the component now.
-///  - destroyed(): entities that were destroyed. They are not in changes(), and are listed even if they were
-///    created after the last clear().
+///  - destroyed(): entities that were destroyed, also those created after the last clear(). They are not in
+///    changes(), unless World::copy_from() created them again.
 class ChangeCollector {
 public:
     struct Change {
@@ -90,7 +90,7 @@ public:
     /// Empties changes() and destroyed(). Keeps the memory.
     void clear();
 
-    /// For tests: each entity is in one row at most, destroyed ones in none, and no position is out of range.
+    /// For tests: each entity is in one row at most, destroyed ones in none without copy_from().
     bool is_consistent() const;
 
 private:

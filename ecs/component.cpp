@@ -91,8 +91,10 @@ ComponentId ComponentTable::add(const ComponentType& type) {
 bool ComponentTable::register_as(const ComponentTable& other) {
     for (std::uint32_t i = 0; i < (std::min)(size(), other.size()); ++i) {
         const ComponentType &ours = *types_[i], &theirs = *other.types_[i];
+        // `copy` may differ: see copyable().
         if (ours.name != theirs.name || ours.size != theirs.size || ours.align != theirs.align ||
-            ours.relation != theirs.relation)
+            ours.relation != theirs.relation || !ours.move != !theirs.move ||
+            !ours.destroy != !theirs.destroy)
             return false;
     }
     for (std::uint32_t i = size(); i < other.size(); ++i) add(*other.types_[i]);

@@ -6,7 +6,6 @@
 #include "world.h"
 
 namespace shoal::ecs::all {
-
 namespace {
 
 bool contains(std::span<const ComponentId> ids, ComponentId id) {
@@ -219,8 +218,9 @@ void Mutator::destroy_with_hooks(Entity entity) {
 
 inline void Mutator::release(Entity entity, EntityTable::Place place) {
     entities_.release(entity);  // before its values are destroyed: their destructors find it dead
-    if (const Entity moved = archetypes_[place.archetype].remove(place.row))
-        entities_.move_to(moved, place.row);
+    Archetype& archetype = archetypes_[place.archetype];
+    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
+    archetypes_.free_if_rare(archetype);
 }
 
 void Mutator::destroy(Entity entity, EntityTable::Place place) {

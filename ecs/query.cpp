@@ -4,7 +4,6 @@
 #include <cassert>
 
 namespace shoal::ecs::all {
-
 namespace {
 
 bool writes(Use use) {

@@ -7,7 +7,6 @@
 #include "dump.h"
 
 namespace shoal::ecs::all {
-
 namespace {
 
 constexpr std::string_view kIsDead = "the entity is dead";
@@ -133,6 +132,7 @@ bool World::copy_from(const World& other) {
     entities_ = other.entities_;  // with places in archetypes of `other`, until each gets a row here
     singletons_ = other.singletons_;
     other.each_archetype([&](const Archetype& from) {
+        if (from.size() == 0) return;
         std::vector<ComponentId> ids;
         std::vector<const Column*> columns;
         for (const Column& column : from.columns()) {
@@ -443,8 +443,7 @@ bool World::is_consistent() const {
     for (std::uint32_t type = 0; type < components_.size(); ++type)
         if (!is_consistent(components_[ComponentId{type}])) return false;
     std::uint32_t alive = 0;
-    for (std::uint32_t index = 0; index < entities_.index_count(); ++index)
-        alive += entities_.at(index) ? 1 : 0;
+    for (std::uint32_t i = 0; i < entities_.index_count(); ++i) alive += entities_.at(i) ? 1 : 0;
     return entities_.is_consistent() && alive == entities_.size() && rows <= alive &&
            (is_deferring() || rows == alive);
 }

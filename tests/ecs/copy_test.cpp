@@ -233,6 +233,42 @@ TEST(Copy, OfAnEntityHasItsComponentsAndPairs) {
     EXPECT_EQ(world.size(), 0u);
 }
 
+TEST(Copy, OfAWorldHasOnlyTheArchetypesThatItNeeds) {
+    World world, copy;
+    std::vector<ComponentId> ids;
+    for (int i = 0; i < 8; ++i) ids.push_back(world.register_component({"tag"}));
+    const Entity last = world.spawn(Health{});
+    for (const ComponentId id : ids) world.add(last, id, nullptr);
+    ASSERT_TRUE(copy.copy_from(world));
+    EXPECT_EQ(text_of(copy, last), text_of(world, last));
+    EXPECT_EQ(copy.archetype_count(), 2u) << "one is without components";
+    world.clear();
+    ASSERT_TRUE(copy.copy_from(world));
+    EXPECT_EQ(copy.archetype_count(), 2u) << "those of earlier copies stay";
+}
+
+// A library was rebuilt, and its type is no longer moved and destroyed in the same way.
+TEST(Copy, RefusesATypeOfOtherOperations) {
+    const ComponentType plain{"Cargo", 8, 8};
+    ComponentType moved = plain, owning = plain;
+    moved.move = owning.move = [](void*, void*) {};
+    owning.destroy = [](void*) {};
+    const ComponentType types[] = {plain, moved, owning};
+    for (const ComponentType& ours : types)
+        for (const ComponentType& theirs : types) {
+            World from, to;
+            from.register_component(theirs);
+            to.register_component(ours);
+            EXPECT_EQ(to.copy_from(from), &ours == &theirs);
+        }
+    ComponentType copied = owning;
+    copied.copy = [](void*, const void*) {};
+    World from, to;
+    from.register_component(copied);
+    to.register_component(owning);
+    EXPECT_TRUE(to.copy_from(from)) << "only one world has copyable<Cargo>()";
+}
+
 TEST(Copy, WithoutTypesTakesTheCopyOperationOfTheComponent) {
     World world;
     ComponentType type{"counter", 4, 4};

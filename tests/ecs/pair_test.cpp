@@ -691,5 +691,14 @@ TEST(Pair, AnEntityWithManyTargetsLeavesFewArchetypes) {
     world.remove<Position>(source);
     world.add<Frozen>(source);
     EXPECT_EQ(world.archetype_count(), count) << "other components leave none behind either";
+    for (const bool has_hooks : {false, true}) {
+        const Hook hook = has_hooks ? world.on_remove<Frozen>([](World&, Entity) {}) : Hook();
+        const Entity copy = world.clone(source);
+        world.add<Frozen>(copy);
+        world.remove<Health>(copy);
+        EXPECT_EQ(world.archetype_count(), count + 1);
+        world.destroy(copy);
+        EXPECT_EQ(world.archetype_count(), count) << "nor does a destruction";
+    }
     EXPECT_TRUE(world.is_consistent());
 }

@@ -402,7 +402,9 @@ private:
         for (const Held& held : std::vector<Held>(being(entity).has))
             fire(kRemove, held.component, {entity}, Removal::entity);
         dying = -1;
+        const Table* const from = being(entity).table;
         leave(entity);
+        free_if_rare(from);
         being(entity).has.clear();
         being(entity).is_alive = false;
         std::erase(alive, entity);
