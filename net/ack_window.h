@@ -1,9 +1,5 @@
 #pragma once
-// Records which packets arrived, in order to drop duplicates, and which of them were accepted, in order to
-// acknowledge them.
-
-#include <algorithm>
-#include <cassert>
+// Records which packets arrived, to drop duplicates, and which of them were accepted, to acknowledge them.
 
 #include "packet.h"
 
@@ -50,7 +46,6 @@ public:
         arrived_at_ = now;
         early_count_ = 0;
     }
-    /// Notes that an early packet was dropped.
     void drop_early(std::uint64_t number) {
         early_count_ = number == early_ + 1 ? early_count_ + 1 : 1;
         early_ = number;
@@ -63,7 +58,6 @@ public:
     }
 
     std::uint64_t newest_arrived() const { return arrived_.newest; }
-    /// Returns whether an accepted packet is recent enough for an ack.
     bool has_acks() const { return accepted_.newest >= first_ && behind() <= 64; }
     /// Returns the acks of all accepted packets that are not stale.
     Acks acks(Time now) const {
@@ -87,8 +81,7 @@ private:
                 return;
             }
             const std::uint64_t ahead = number - newest;
-            // The former newest number becomes bit `ahead - 1`. `bits` is shifted twice, because one shift by
-            // 64 is undefined.
+            // The former newest becomes bit `ahead - 1`. Two shifts, because one by 64 is undefined.
             bits = ahead > 64 ? 0 : (bits << (ahead - 1) << 1) | 1ull << (ahead - 1);
             newest = number;
         }

@@ -1,8 +1,5 @@
 #include "client.h"
 
-#include <algorithm>
-#include <cassert>
-
 namespace shoal::net::all {
 Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
     : config_(config),
@@ -89,14 +86,13 @@ void Client::end_attempt(const Connector::Outcome& outcome, Time now) {
 }
 
 void Client::open_connection(const Verdict& verdict, const NoiseKeys& keys, Time now) {
-    Session session;
-    session.peer = peer_;
-    session.address = server_;
-    session.send_id = verdict.connection_id;
-    session.reset_salt = verdict.reset_salt;
-    session.send_first = config_.connection.first_packet_number;
-    session.receive_first = verdict.first_packet_number;
-    session.salt = entropy_.next() | 1;
+    const Session session{.peer = peer_,
+                          .address = server_,
+                          .send_id = verdict.connection_id,
+                          .send_first = config_.connection.first_packet_number,
+                          .receive_first = verdict.first_packet_number,
+                          .reset_salt = verdict.reset_salt,
+                          .salt = entropy_.next() | 1};
     const PacketCipher cipher(connector_.security(), config_.protocol_id, keys.to_responder,
                               keys.to_initiator, session.send_first, now);
     connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);

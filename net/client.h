@@ -1,14 +1,9 @@
 #pragma once
 // The client's endpoint, which connects to one server at a time.
 
-#include <memory>
-
 #include "connection.h"
-#include "crypto/entropy.h"
-#include "endpoint.h"
 #include "handshake/connector.h"
 #include "handshake/server_key.h"
-#include "handshake/token.h"
 
 namespace shoal::net::all {
 
@@ -26,8 +21,7 @@ class Client final : public Endpoint {
 public:
     enum class State : std::uint8_t { idle, connecting, connected, closing };
 
-    /// Uses up the seed: wipes it in `config` and in all copies, so another Client needs a new one. Handler
-    /// and sink must outlive the client.
+    /// Wipes the seed in `config` and in all copies. Handler and sink must outlive the client.
     Client(const ClientConfig& config, Handler& handler, Sink& sink);
     ~Client() override;
 
@@ -81,10 +75,9 @@ private:
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
-    /// The connection before the last connect(), until its last disconnect packet was sent.
-    std::unique_ptr<Connection> former_;
-    bool is_replacing_ = false;      // connect() ends the present connection or handshake
-    std::uint64_t reset_token_ = 0;  // secret; in a genuine reset of the connection
+    std::unique_ptr<Connection> former_;      // the one before, until its last disconnect packet was sent
+    bool is_replacing_ = false;               // connect() ends the present connection or handshake
+    std::uint64_t reset_token_ = 0;           // secret; in a genuine reset of the connection
 };
 
 }  // namespace shoal::net::all

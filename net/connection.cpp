@@ -1,13 +1,9 @@
 #include "connection.h"
 
-#include <algorithm>
-#include <cassert>
-#include <cstring>
-
 namespace shoal::net::all {
 namespace {
 
-// Number of disconnect packets: two at once, as the application may stop calling flush(), then two more.
+// Two disconnect packets at once, as the application may stop calling flush(), then two more.
 constexpr std::uint8_t kDisconnects = 4;
 constexpr Duration kDisconnectInterval = std::chrono::milliseconds(100);
 
@@ -15,10 +11,8 @@ constexpr Duration kDisconnectInterval = std::chrono::milliseconds(100);
 /// at most this many bytes of them are queued.
 constexpr std::size_t kUrgentBytes = 200;
 
-/// How many packets in a row carry the same acks, in case some get lost.
-constexpr std::uint32_t kAckCopies = 3;
-/// After this many packets that want an ack, an ack is sent without waiting for a flush.
-constexpr std::uint32_t kPacketsPerAck = 32;
+constexpr std::uint32_t kAckCopies = 3;       // packets in a row with the same acks, in case some get lost
+constexpr std::uint32_t kPacketsPerAck = 32;  // that want an ack: then it does not wait for a flush
 constexpr std::size_t kIpUdpBytes = 28;
 /// Distance between skipped packet numbers: kMinSkip plus a random number below kSkipRange.
 constexpr std::uint64_t kMinSkip = 256, kSkipRange = 1024;
@@ -26,9 +20,9 @@ constexpr std::uint64_t kMinSkip = 256, kSkipRange = 1024;
 /// Returns the reason from a disconnect packet, or closed_by_peer if the other side may not give that reason.
 DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
     using enum DisconnectReason;
-    const bool is_of_any = said == protocol_error || said == exhausted || said == timed_out;
-    const bool is_of_server =
-        said == shut_down || said == kicked || said == replaced || said == refused_full || said == refused;
+    const auto is_one_of = [said](auto... reasons) { return ((said == reasons) || ...); };
+    const bool is_of_server = is_one_of(shut_down, kicked, replaced, refused_full, refused);
+    const bool is_of_any = is_one_of(protocol_error, exhausted, timed_out);
     return is_of_any || (is_from_server && is_of_server) ? said : closed_by_peer;
 }
 
@@ -138,22 +132,17 @@ void Connection::apply(const Packet& packet, Time now) {
     stats_.silence = Duration(0);
     last_received_ = now;
     queue_.set_time(now);
-    if (packet.kind == PacketKind::disconnect) {
-        close(heard_reason(packet.reason, !session_.receive_id), packet.text, false, now);
-        return;
-    }
+    if (packet.kind == PacketKind::disconnect)
+        return close(heard_reason(packet.reason, !session_.receive_id), packet.text, false, now);
     if (packet.kind == PacketKind::challenge) send_number(PacketKind::echo, packet.challenge, now);
     sent_.acknowledge(packet.acks, now, stats_);
     report_fates(now);
     const bool has_room = inbox_.has_room(packet);
     for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) {
-        // Without room for all messages, takes only unreliable and sequenced messages and the next reliable
-        // message. The sender repeats the messages that are not taken.
-        if (has_room || inbox_.is_next(packet.frames[i])) {
-            deliver(packet, packet.frames[i]);
-        } else {
-            stats_.messages_refused += 1;
-        }
+        // The sender repeats the messages that are refused.
+        const bool is_refused = !has_room && !inbox_.is_next(packet.frames[i]);
+        stats_.messages_refused += is_refused;
+        if (!is_refused) deliver(packet, packet.frames[i]);
     }
     stats_.payloads_withheld += !has_room && packet.has_payload;
     if (!has_room || !is_open_ || !take_payload(packet, now) || !is_open_) return;
@@ -203,13 +192,12 @@ bool Connection::flush(Time now, std::uint32_t most, std::uint32_t already) {
     left = std::min(left, most);
     while (left > 0 && sent_.has_room() && send_contents(asks, now)) left -= 1;
     if (left > 0 && !sent_.has_room()) rate_.on_denied(RateLimit::packets);
-    // If acks are overdue, a ping asks for an ack. That ack also names earlier packets that arrived.
+    // If acks are overdue, a ping asks for one, which also names earlier packets that arrived.
     const Duration timeout =
         rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
     const bool is_waiting = sent_.open_packets() > 0 || rate_.is_broken();
     const bool is_overdue = is_waiting && now - sent_.newest_sent() >= timeout;
-    // A packet with only acks is not acknowledged and measures nothing: if no other packet was sent for
-    // keep_alive, a ping is sent.
+    // A packet with only acks is not acknowledged and measures nothing.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
     // Perhaps the server was restarted, or this client has a new address.
     const bool must_probe = session_.send_id && is_ack_overdue(now) && now - probed_ >= timeout;
@@ -324,13 +312,10 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     }
     disconnect_ = disconnect_body(reason, whole);
     // A client that connects again says nothing: the server replaces the former connection itself.
-    if (tell_peer && (reason != DisconnectReason::replaced || session_.receive_id)) {
-        disconnects_left_ = kDisconnects;
-        send_disconnect(now);
-        send_disconnect(now);
-    } else {
-        cipher_.forget_send_key();
-    }
+    if (reason == DisconnectReason::replaced && !session_.receive_id) tell_peer = false;
+    disconnects_left_ = tell_peer ? kDisconnects : 0;
+    if (!tell_peer) cipher_.forget_send_key();
+    for (int i = 0; i < 2 && tell_peer; ++i) send_disconnect(now);
     cipher_.forget_receive_keys();
     sent_.lose_all(stats_);
     report_fates(now);
@@ -368,7 +353,6 @@ void Connection::send_disconnect(Time now) {
     if (disconnects_left_ == 0) cipher_.forget_send_key();
 }
 
-/// Writes the header and, for data packets and probes, the acks.
 void Connection::begin(Draft& draft, PacketKind kind, Time now) {
     const std::uint64_t number = draft.number = sent_.next_number(), acked = sent_.newest_acked();
     const bool key_phase = cipher_.prepare(number, acked, config_.key_life, now);
@@ -380,7 +364,6 @@ void Connection::begin(Draft& draft, PacketKind kind, Time now) {
     if (acks_to_send_ > 0) draft.flags = write_acks(draft.out, received_.acks(now));
 }
 
-/// Seals and sends the packet.
 void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
     assert(draft.number == sent_.next_number() && "write_payload() called a function that sends");
     if (draft.flags != 0) draft.out.patch_u8(draft.header_bytes, draft.flags);
@@ -410,7 +393,6 @@ void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
     if (copies > 1) rate_.on_copy(datagram.size(), stats_);
 }
 
-/// If the next packet number is the one to skip (next_skip_), skips it and chooses the next one to skip.
 void Connection::skip_number() {
     const std::uint64_t next = sent_.next_number();
     if (session_.salt == 0 || next < next_skip_) return;
@@ -467,11 +449,8 @@ void Connection::deliver(const Packet& packet, const Frame& frame) {
     if (arrival == Inbox::Arrival::whole) hand_over(inbox_.whole());
     if (arrival == Inbox::Arrival::known || frame.channel != Channel::reliable) return;
     std::array<std::byte, kMaxMessageBytes> buffer;
-    while (is_open_) {
-        const std::optional<std::span<const std::byte>> next = inbox_.take_ready(buffer);
-        if (!next) break;
-        hand_over(*next);
-    }
+    std::optional<std::span<const std::byte>> next;
+    while (is_open_ && (next = inbox_.take_ready(buffer))) hand_over(*next);
 }
 
 std::string Connection::why_silent(Time now) const {

@@ -1,32 +1,23 @@
 #pragma once
-// One connection after the handshake: takes datagrams, sends datagrams to a Sink, and calls the Handler. Host
-// and Client own the connections.
-
-#include <algorithm>
+// One connection after the handshake, owned by a Host or Client: takes and sends datagrams, calls the
+// Handler.
 
 #include "ack_window.h"
 #include "crypto/packet_cipher.h"
-#include "endpoint.h"
-#include "message/inbox.h"
 #include "message/large_payload.h"
-#include "message/send_queue.h"
-#include "packet.h"
 #include "path.h"
 #include "rate/rate_controller.h"
 #include "scheduler.h"
-#include "sent_packets.h"
 
 namespace shoal::net::all {
 
 /// Options that may change during a connection.
 struct ConnectionOptions {
-    Duration timeout = std::chrono::seconds(10);  // silence until the connection ends
-    Duration keep_alive =
-        std::chrono::seconds(1);  // longest pause between packets that want an ack; < timeout
+    Duration timeout = std::chrono::seconds(10);    // silence until the connection ends
+    Duration keep_alive = std::chrono::seconds(1);  // longest pause between pings or the like; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // longest wait before an ack gets its own packet
     std::uint32_t message_queue_bytes = 512 * 1024;  // limit of each queue: one per channel and weight
-    /// Unreliable messages that wait longer than this are dropped instead of sent, but each may leave in at
-    /// least one flush.
+    /// Older unreliable messages are dropped, but each may leave in at least one flush.
     Duration max_message_age = std::chrono::milliseconds(250);
     std::uint32_t max_packets_per_flush = 256;        // >= 1; only packets with messages or payloads count
     std::uint64_t max_bytes_per_second = 16'000'000;  // >= 4,000; the path may allow less
@@ -45,13 +36,13 @@ struct ConnectionConfig : ConnectionOptions {
 /// What a connection gets from its handshake.
 struct Session {
     PeerId peer;
-    Address address;                       // the peer's first address; proven
-    std::optional<std::uint32_t> send_id;  // connection id, written into each packet; client only
-    bool receive_id = false;               // arriving packets carry a connection id; server only
-    std::uint64_t send_first = 1;          // first packet number and first reliable id of this side
-    std::uint64_t receive_first = 1;       // first packet number and first reliable id of the other side
-    std::uint64_t reset_salt = 0;          // of the connection's Reset; client only
-    std::uint64_t salt = 0;                // secret; decides which packet numbers are skipped; 0: none
+    Address address;                         // the peer's first address; proven
+    std::optional<std::uint32_t> send_id{};  // connection id, written into each packet; client only
+    bool receive_id = false;                 // arriving packets carry a connection id; server only
+    std::uint64_t send_first = 1;            // first packet number and first reliable id of this side
+    std::uint64_t receive_first = 1;         // first packet number and first reliable id of the other side
+    std::uint64_t reset_salt = 0;            // of the connection's Reset; client only
+    std::uint64_t salt = 0;                  // secret; decides which packet numbers are skipped; 0: none
 };
 
 class Connection {
@@ -60,9 +51,9 @@ public:
                Handler& handler, Sink& sink, Time now);
 
     enum class Arrival : std::uint8_t {
-        dropped,  // dropped and counted by reason
+        dropped,  // and counted by reason
         copy,     // authentic, but it arrived before; sets only number, kind, and the challenge of an echo
-        fresh,    // authentic and not seen before: call apply()
+        fresh,    // call apply()
     };
     /// Authenticates and decodes a datagram. Changes counters, key and the run of early packets. A malformed
     /// authentic packet is dropped and closes the connection.
@@ -76,11 +67,11 @@ public:
     void challenge(const Address& to, std::uint64_t number, Time now) {
         send_number(PacketKind::challenge, number, now, &to);
     }
-    /// Returns whether no ack came for answer_timeout(), and for `least`, while packets were in flight.
+    /// Returns whether packets are in flight, but no ack came for `least` and SentPackets::answer_timeout().
     bool is_ack_overdue(Time now, Duration least = Duration(0)) const {
-        return rate_.is_broken() || rate_.silence(now, stats_) >= (std::max)(answer_timeout(), least);
+        const Duration overdue = (std::max)(sent_.answer_timeout(stats_), least);
+        return rate_.is_broken() || rate_.silence(now, stats_) >= overdue;
     }
-    Duration answer_timeout() const { return sent_.answer_timeout(stats_); }
     /// Call it when the path has changed: measures rate and round trip anew.
     void restart(Time now);
 
@@ -92,11 +83,9 @@ public:
     bool flush(Time now, std::uint32_t most = 0xFFFF'FFFF, std::uint32_t already = 0);
     /// Sends an empty packet that wants an ack; a client that misses acks sends a probe.
     void ping(Time now);
-
     [[nodiscard]] SendResult send_message(const Delivery& how, std::span<const std::byte> message);
     void set_options(const ConnectionOptions& options);
-    /// Ends the connection: reports open fates as lost and calls on_disconnected. `tell_peer`: also sends
-    /// disconnect packets.
+    /// Reports open fates as lost and calls on_disconnected. `tell_peer`: also sends disconnect packets.
     void close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
     /// As Endpoint::disconnect().
     void leave(DisconnectReason reason, std::string_view text, Time now, Duration deliver_for);
@@ -105,7 +94,6 @@ public:
     bool is_announced() const { return is_announced_; }
     /// Returns true if the connection is closed and all disconnect packets were sent: it may be destroyed.
     bool is_finished() const { return !is_open_ && disconnects_left_ == 0; }
-
     const Session& session() const { return session_; }
     Path& path() { return path_; }
     const Path& path() const { return path_; }
@@ -113,18 +101,16 @@ public:
 
 private:
     friend struct Consistency;  // tests/net/support/consistency.h
-    /// A packet that is being written.
-    struct Draft;
+    struct Draft;               // a packet that is being written
 
     /// Sends a packet with messages or a payload, if there are any and the rate allows it. `asks`: whether to
     /// ask the handler for a payload; set to false when the handler has none.
     bool send_contents(bool& asks, Time now);
-    /// Asks the handler for a payload, or takes the next fragment of a large payload. If there are both, they
-    /// take turns.
+    /// Asks the handler for a payload, or takes the next fragment of a large one. If both wait, in turns.
     void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
     void ask_for_payload(Draft& draft, std::size_t share, bool& asks, Time now);
-    /// Sends a packet without messages and payload; only packets that are not data have a `body`. If
-    /// `elsewhere` is not null, sends the packet there instead of to the proven addresses.
+    /// Sends a packet without messages and payload; only packets that are not data have a `body`.
+    /// `elsewhere`: where to send it, if not to the proven addresses.
     void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
                     const Address* elsewhere = nullptr);
     void send_number(PacketKind kind, std::uint64_t number, Time now, const Address* elsewhere = nullptr);
@@ -135,7 +121,7 @@ private:
     void report_fates(Time now);
     void report(const std::optional<PacketFate>& fate);
     void deliver(const Packet& packet, const Frame& frame);
-    /// Gives the payload to the handler, if it is complete. Returns false if the ack must be withheld.
+    /// Returns false if the ack must be withheld.
     bool take_payload(const Packet& packet, Time now);
     std::string why_silent(Time now) const;
 
@@ -146,7 +132,6 @@ private:
     Handler& handler_;
     Sink& sink_;
     ConnectionStats stats_;
-
     SentPackets sent_;
     RateController rate_;
     AckWindow received_;
@@ -163,9 +148,8 @@ private:
     std::uint32_t acks_wanted_ = 0;   // how many packets accepted since the last sent ack want an ack
     std::uint32_t acks_to_send_ = 0;  // how many of the next packets repeat the acks, as some may get lost
     bool is_order_broken_ = false;    // since the last ack a packet came out of order, or after a gap
-
-    Time probed_{0};               // when the last probe was sent
-    std::uint64_t next_skip_ = 0;  // the packet number to skip; 0: not chosen yet
+    Time probed_{0};                  // when the last probe was sent
+    std::uint64_t next_skip_ = 0;     // the packet number to skip; 0: not chosen yet
 
     bool is_open_ = true;
     bool is_announced_ = false;

@@ -1,7 +1,5 @@
 #include "endpoint.h"
 
-#include <algorithm>
-
 #include "connection.h"
 
 namespace shoal::net::all {

@@ -1,18 +1,13 @@
 #pragma once
 // The interface of this folder: the layers around it implement Handler and Sink, and call Endpoint. There are
-// no sockets, clocks or random sources here: datagrams, time and a seed are arguments. The other headers of
-// the folder rely on the standard headers included here.
+// no sockets, clocks or random sources here: datagrams, time and a seed are arguments. The files that include
+// this header rely on the standard headers that it includes, directly or not.
 
+#include <bit>
 #include <chrono>
-#include <compare>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "socket/address.h"
@@ -26,16 +21,13 @@ using Time = Duration;
 
 constexpr std::size_t kMaxDatagramBytes = 1200;  // fits every common path without fragmentation
 constexpr std::size_t kMaxMessageBytes = 1000;   // size of an unreliable or sequenced message
-constexpr std::size_t kMaxReliableBytes =
-    256 * kMaxMessageBytes;                     // size of a reliable message, which is sent in pieces
-constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
-constexpr std::size_t kMinPayloadBytes = 600;   // PayloadTurn::share is at least this much
-/// Size of the largest state payload. It is sent in several packets; lost parts of it are sent again.
-constexpr std::size_t kMaxLargePayloadBytes = 64 * 1024;
-constexpr std::size_t kMaxHelloBytes = 900;   // application data in a connection request
+constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // size of a reliable one, sent in pieces
+constexpr std::size_t kMaxPayloadBytes = 1160;            // state payload of a packet without messages
+constexpr std::size_t kMinPayloadBytes = 600;             // PayloadTurn::share is at least this much
+constexpr std::size_t kMaxLargePayloadBytes = 64 * 1024;  // state payload that is sent in several packets
+constexpr std::size_t kMaxHelloBytes = 900;               // application data in a connection request
+constexpr std::size_t kMaxTokenHelloBytes = 632;          // the same beside a connect token of any size
 constexpr std::size_t kMaxReasonBytes = 200;  // text of a refusal or disconnect; longer text is cut
-/// Largest hello that fits beside a connect token of any size.
-constexpr std::size_t kMaxTokenHelloBytes = 632;
 
 /// Both sides of a connection must use the same value.
 enum class Security : std::uint8_t {
@@ -123,9 +115,8 @@ constexpr DisconnectReason kLastDisconnectReason = DisconnectReason::refused_tok
 
 std::string_view describe(DisconnectReason reason);
 
-/// The fate of one payload.
 struct PacketFate {
-    std::uint64_t number = 0;  // of its packet, or of its first packet
+    std::uint64_t number = 0;  // of the payload's packet, or of its first packet
     bool delivered = false;
     Duration rtt{0};  // of the packet that was acknowledged last, without the peer's ack delay; lost: 0
 };
@@ -140,9 +131,8 @@ struct PayloadTurn {
     Time now{0};
     bool may_be_large = true;  // false while the fate of a large payload to this peer is not known
     /// If may_be_large, the handler may set this instead of writing to `room`: a payload of more than
-    /// room.size() bytes and at most kMaxLargePayloadBytes, sent in several packets, beginning with this one
-    /// (ALONE.md, "What if the state is larger?"). It is copied when write_payload returns; the size that
-    /// write_payload returns is ignored.
+    /// room.size() bytes, sent in several packets from this one on (ALONE.md, "What if the state is
+    /// larger?"). It is copied when write_payload returns, whose result is then ignored.
     std::span<const std::byte> large{};
 };
 
@@ -155,9 +145,8 @@ struct Admission {
     /// False: no seat is free. The client will be refused, unless the handler disconnects a peer, such as the
     /// former one of the same client. Replaced peers count as free: see README.md.
     bool has_room = true;
-    std::span<const std::byte> hello;  // as given to Client::connect, at most kMaxHelloBytes; untrusted
-    bool has_token =
-        false;  // the client has an authentic token for this server, unused if the schema matches
+    std::span<const std::byte> hello;   // as given to Client::connect, at most kMaxHelloBytes; untrusted
+    bool has_token = false;             // authentic, for this server, and unused if the schema matches
     std::uint64_t client_id = 0;        // with a token: the backend's name for the player
     std::span<const std::byte> claims;  // with a token: other statements of the backend
 };
@@ -170,12 +159,11 @@ class Handler {
 public:
     virtual ~Handler() = default;
 
-    /// Called when the connection is open. This is the first call about the peer, except on_admit.
+    /// The first call about this peer, except on_admit.
     virtual void on_connected(PeerId) {}
 
     /// The last call about this peer, exactly once. A client that fails to connect gets it without
-    /// on_connected. The text may come from the other side and contain any bytes: check it before you show
-    /// it.
+    /// on_connected. The text may come from the other side: check its bytes before you show it.
     virtual void on_disconnected(PeerId, DisconnectReason, std::string_view /*text*/) {}
 
     /// A packet can carry state. Write the state that is best to send now into turn.room and return its size.
@@ -195,13 +183,11 @@ public:
     virtual void on_fate(PeerId, const PacketFate&) {}
 
     /// Host only: a client asks to be accepted. To refuse, return false and set a text for humans. A refusal
-    /// uses up the connect token. A client without a token can cause several calls in one attempt to connect,
-    /// with different ids.
+    /// uses up the connect token. Without a token, one attempt can cause several calls with different ids.
     virtual bool on_admit(const Admission&, std::string& /*refusal*/) { return true; }
 
     /// Host only: on_admit returned true, but on_connected will not follow: no seat was free, or the client
-    /// sent no packet within HostConfig::handshake_timeout, or left. Called once, unless the host is
-    /// destroyed.
+    /// sent no packet within HostConfig::handshake_timeout, or left. Not called if the host is destroyed.
     virtual void on_never_connected(PeerId) {}
 };
 
@@ -227,8 +213,7 @@ constexpr bool is_queued(SendResult result) {
     return result == SendResult::queued || result == SendResult::replaced_oldest;
 }
 
-/// The addresses of one server, the preferred one first, as resolve() returns them. A client tries one after
-/// the other.
+/// The addresses of one server, the preferred one first, as from resolve(). A client tries them in turn.
 struct Servers {
     Servers(const Address& only) : addresses{only} {}
     Servers(std::vector<Address> all) : addresses(std::move(all)) {}
@@ -248,8 +233,7 @@ public:
     /// Takes any bytes from anywhere: an invalid datagram changes only counters. May send handshake packets,
     /// resets, challenges, echoes, pings, disconnect packets, and an ack after each 32 packets that want one.
     virtual void receive(const Address& from, std::span<const std::byte> datagram, Time now) = 0;
-    /// Runs the timers: declares packets lost, ends silent connections, and adds to the bytes that the rate
-    /// allows. Call it once per tick.
+    /// Declares packets lost, ends silent connections, and adds to what the rate allows. Call it each tick.
     virtual void update(Time now) = 0;
     /// Sends messages, repeats and payloads from the handler, as the rate allows; also acks, keep-alives,
     /// handshake packets and disconnect packets.
@@ -257,9 +241,8 @@ public:
 
     /// Returns true from on_connected until the end of the connection.
     bool is_connected(PeerId peer) const;
-    /// Queues a copy, in the queue of its channel and weight. Reliable messages have at most
-    /// kMaxReliableBytes, others kMaxMessageBytes; both must fit into an empty queue
-    /// (ConnectionOptions::message_queue_bytes).
+    /// Queues a copy, in the queue of its channel and weight. A reliable message has at most
+    /// kMaxReliableBytes, another one kMaxMessageBytes, and each must fit into an empty queue.
     [[nodiscard]] SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
     /// Replaces the options of a connection. Queued messages stay, even if they exceed a lower
     /// message_queue_bytes. No effect if the peer is not connected.

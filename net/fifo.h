@@ -2,8 +2,7 @@
 // A queue of trivially copyable items, contiguous in one vector. It allocates only when it grows.
 
 #include <cassert>
-#include <cstddef>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shoal::net::all {
@@ -17,10 +16,7 @@ public:
     bool empty() const { return head_ == items_.size(); }
     std::size_t size() const { return items_.size() - head_; }
     std::size_t capacity() const { return items_.capacity(); }
-    T& operator[](std::size_t index) {
-        assert(index < size());
-        return items_[head_ + index];
-    }
+    T& operator[](std::size_t index) { return const_cast<T&>(std::as_const(*this)[index]); }
     const T& operator[](std::size_t index) const {
         assert(index < size());
         return items_[head_ + index];

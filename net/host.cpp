@@ -1,9 +1,5 @@
 #include "host.h"
 
-#include <algorithm>
-#include <array>
-#include <cassert>
-
 namespace shoal::net::all {
 namespace {
 
@@ -71,15 +67,13 @@ void Host::flush(Time now) {
     if (peers_.empty()) return;
     constexpr double kSavedAllowance_s = 0.05;
     const double limit = static_cast<double>(config_.max_bytes_per_second);
-    const double earned = limit * std::chrono::duration<double>(now - allowed_until_).count();
+    const double earned = limit * std::chrono::duration<double>(now - flushed_).count();
     allowance_ = std::min(allowance_ + earned, std::max(limit * kSavedAllowance_s, 2.0 * kMaxDatagramBytes));
-    allowed_until_ = now;
-    // Each flush begins with another peer, because the first peer gets more of a shared path and of the limit
-    // of all peers.
+    flushed_ = now;
+    // Each flush begins with another peer, because the first one gets more.
     const std::size_t first = next_first_ % peers_.size();
     next_first_ = first + 1;
-    bool is_first_denied = true;
-    bool is_any_waiting = true;
+    bool is_first_denied = true, is_any_waiting = true;
     for (bool is_first_round = true; is_any_waiting; is_first_round = false) {
         is_any_waiting = false;
         for (std::size_t i = 0; i < peers_.size(); ++i) {
@@ -95,8 +89,7 @@ void Host::flush(Time now) {
 }
 
 /// One turn of a peer in a flush(). With a limit for all peers, peers that wait send one packet in a turn,
-/// and all get the same number of bytes. Source: Shreedhar and Varghese, "Efficient Fair Queuing Using
-/// Deficit Round-Robin", 1996.
+/// and all get the same number of bytes. Source: see scheduler.h.
 void Host::take_turn(Peer& peer, bool is_allowed, bool is_first, Time now) {
     constexpr double kTurnBytes = 100;
     const bool is_limited = config_.max_bytes_per_second != 0;
@@ -130,7 +123,7 @@ void Host::shut_down(std::string_view text, Time now, Duration deliver_for) {
     is_shut_down_ = true;
     shut_down_text_ = text;
     gate_.shut_down();
-    for (const std::unique_ptr<Peer>& peer : peers_)
+    for (const auto& peer : peers_)
         if (peer) disconnect(peer->id(), DisconnectReason::shut_down, text, now, deliver_for);
 }
 
@@ -201,8 +194,7 @@ Host::Peer* Host::peer_for(const Address& from, std::span<const std::byte> datag
 }
 
 /// Makes a pending client a peer if its first packet has a valid tag, which the sender of a replayed connect
-/// cannot make. Only a silent peer is replaced: the client may be an attacker who shares or reads its
-/// address.
+/// cannot make. Only a silent peer is replaced: an attacker may share or read its address.
 Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope,
                           std::span<const std::byte> datagram, Time now) {
     const Session session = pending.session;
@@ -232,15 +224,11 @@ Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope
     peers_[index].reset(new Peer{envelope.connection_id, session.address,
                                  Connection(config_.connection, session, cipher, handler_, sink_, now)});
     Peer& peer = *peers_[index];
-    if (is_shut_down_) {
-        close(peer, DisconnectReason::shut_down, shut_down_text_, true, now);
-    } else if (why_full) {
-        close(peer, DisconnectReason::refused_full, *why_full, true, now);
-    } else {
-        peer.connection.announce();
-        return &peer;
-    }
-    return nullptr;
+    if (is_shut_down_) close(peer, DisconnectReason::shut_down, shut_down_text_, true, now);
+    if (why_full) close(peer, DisconnectReason::refused_full, *why_full, true, now);
+    if (!peer.connection.is_open()) return nullptr;
+    peer.connection.announce();
+    return &peer;
 }
 
 void Host::close(Peer& peer, DisconnectReason reason, std::string_view text, bool tell_peer, Time now) {

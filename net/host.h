@@ -1,11 +1,6 @@
 #pragma once
 // The server's endpoint: many peers, found by connection id.
 
-#include <memory>
-
-#include "connection.h"
-#include "crypto/entropy.h"
-#include "endpoint.h"
 #include "handshake/gate.h"
 #include "handshake/server_key.h"
 
@@ -47,8 +42,8 @@ struct HostConfig {
 
 class Host final : public Endpoint {
 public:
-    /// Uses up the seed: wipes it in `config` and in all copies, so another Host needs a new one. Handler and
-    /// sink must outlive the host. The destructor sends no disconnect packets: see shut_down.
+    /// Wipes the seed in `config` and in all copies. Handler and sink must outlive the host. The destructor
+    /// sends no disconnect packets: see shut_down.
     Host(const HostConfig& config, Handler& handler, Sink& sink);
     ~Host() override;
 
@@ -58,16 +53,14 @@ public:
     void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now,
                     Duration deliver_for = Duration(0)) override;
 
-    /// The peer's present proven address; it may change. Valid also in on_disconnected. Empty for an unknown
-    /// peer.
+    /// The peer's present proven address; empty for an unknown peer. Valid also in on_disconnected.
     const Address& address(PeerId peer) const;
     /// Disconnects all peers, see disconnect(), and refuses new ones. Call update() and flush() until
     /// is_idle(), about 0.2 s after the end of the last connection, so that disconnect packets are repeated.
     void shut_down(std::string_view text, Time now, Duration deliver_for = Duration(0));
-    /// The number of connected peers; takes time in proportion to the highest peer index used so far.
+    /// The number of connected peers. This and is_idle() take time in proportion to the highest peer index.
     std::uint32_t peer_count() const;
-    /// Returns true if nothing is left to send: there is no peer, every disconnect packet was sent, and no
-    /// handshake is pending, unless after shut_down(). Takes as long as peer_count().
+    /// No peer is left, every disconnect packet was sent, and, unless shut down, no handshake is pending.
     bool is_idle() const;
 
 private:
@@ -80,7 +73,6 @@ private:
         bool is_waiting = false;  // the peer may have more to send
         std::uint32_t turns = 0;  // packets so far
         double credit = 0;        // bytes; at or below 0 others come first
-
         PeerId id() const { return connection.session().peer; }
     };
 
@@ -105,10 +97,10 @@ private:
     AddressProof challenges_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection yet, or no longer
     std::size_t next_first_ = 0;                // index in peers_ at which the next flush begins
-    double allowance_ = 0;   // with max_bytes_per_second: bytes that may be sent now to all peers together
-    Time allowed_until_{0};  // allowance_ is up to date for this time
-    Time updated_{0};        // time of the last update()
-    Time awake_since_{0};    // since then, update() was called regularly
+    double allowance_ = 0;  // with max_bytes_per_second: bytes that may be sent now to all peers together
+    Time flushed_{0};       // time of the last flush()
+    Time updated_{0};       // time of the last update()
+    Time awake_since_{0};   // since then, update() was called regularly
     bool is_shut_down_ = false;
     std::string shut_down_text_;  // for clients whose handshake was pending at shut_down()
 };

@@ -1,6 +1,5 @@
 #pragma once
-// A pool of items in one vector, for linked lists that use indices in place of pointers. It allocates only
-// when it grows.
+// A pool of items in one vector, for linked lists by index. It allocates only when it grows.
 
 #include <cassert>
 #include <cstdint>

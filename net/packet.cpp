@@ -1,9 +1,5 @@
 #include "packet.h"
 
-#include <algorithm>
-#include <bit>
-#include <cassert>
-
 namespace shoal::net::all {
 namespace {
 
@@ -25,7 +21,6 @@ constexpr unsigned kIdBytesShift = 4;      // two bits: Run::id_bytes, 0 to 2
 constexpr unsigned kPredecessorShift = 6;  // two bits: a Predecessor
 enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows, kIsParity };
 
-/// Returns whether packets of this kind have a number and a key phase.
 bool has_envelope(PacketKind kind) {
     return kind >= PacketKind::data && kind != PacketKind::reset;
 }

@@ -23,23 +23,20 @@ enum class PacketKind : std::uint8_t {
 
 constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
-constexpr std::size_t kConnectionIdBytes = 4;  // in packets to the server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
-constexpr std::size_t kSequencedKeys = 256;     // number of keys of sequenced messages
-constexpr std::size_t kMaxRepeatedBytes = 128;  // larger reliable messages are repeated only after a loss
-/// Largest number of reliable ids from the oldest unacknowledged one to the newest one.
-constexpr std::uint64_t kReliableWindow = 4096;
-constexpr std::size_t kFragmentBytes = 1024;   // of a large payload; its last fragment may have fewer
-constexpr std::size_t kMaxFragments = 64;      // fragments of one large payload
-constexpr std::uint8_t kMaxFragmentSends = 8;  // most times that one fragment is sent
-/// Largest difference of the packet numbers of two fragments of one payload.
-constexpr std::uint64_t kMaxFragmentDistance = 32'767;
+constexpr std::size_t kSequencedKeys = 256;      // number of keys of sequenced messages
+constexpr std::size_t kMaxRepeatedBytes = 128;   // larger reliable messages are repeated only after a loss
+constexpr std::uint64_t kReliableWindow = 4096;  // ids from the oldest unacknowledged one to the newest one
+constexpr std::size_t kFragmentBytes = 1024;     // of a large payload; its last fragment may have fewer
+constexpr std::size_t kMaxFragments = 64;        // fragments of one large payload
+constexpr std::uint8_t kMaxFragmentSends = 8;    // most times that one fragment is sent
+constexpr std::uint64_t kMaxFragmentDistance = 32'767;  // in packet numbers, within one payload
 constexpr std::size_t kMaxFragmentHeadBytes = 3;
 /// Bytes of kind, connection id, packet number, flags and acks.
-constexpr std::size_t kMaxHeaderBytes = 1 + kConnectionIdBytes + 4 + 1 + 11;
+constexpr std::size_t kMaxHeaderBytes = 1 + 4 + 4 + 1 + 11;
 static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
 
-/// The lower four flags of a data packet.
+// The lower four flags of a data packet.
 constexpr unsigned kHasAcks = 1, kIsPing = 2, kHasMessages = 4, kHasPayload = 8;
 // Both flags together: the payload is a fragment, and the packet is no ping.
 constexpr unsigned kHasFragment = kIsPing | kHasPayload;
@@ -131,8 +128,7 @@ std::optional<PacketKind> read_kind(std::byte first);
 /// Returns how many low bytes of a packet number, or message id, the packet must contain, 1 to 4, so that the
 /// receiver can expand them. `acked`: the highest number that the receiver is known to have; below `number`.
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked);
-/// Returns the number closest to `expected` whose low `bytes` bytes are `truncated`. Source: RFC 9000,
-/// appendix A.3.
+/// Returns the number closest to `expected` whose low `bytes` bytes are `truncated`: RFC 9000, A.3.
 std::uint64_t expand_number(std::uint32_t truncated, std::uint8_t bytes, std::uint64_t expected);
 
 void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
@@ -144,8 +140,7 @@ unsigned write_acks(ByteWriter& out, const Acks& acks);
 void write_fragment_head(ByteWriter& out, const Fragment& fragment);
 /// Returns the number of bytes that write_run() writes.
 std::size_t run_bytes(const Run& run);
-/// Writes the head of a run. Then the caller writes the messages, `size` bytes each, and a key byte before
-/// each sequenced message.
+/// Then the caller writes the messages, `size` bytes each, and a key byte before each sequenced one.
 void write_run(ByteWriter& out, const Run& run);
 
 /// Reads the body of a decrypted packet without its tag. Returns false, with `packet` partly filled, if it is

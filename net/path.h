@@ -1,8 +1,6 @@
 #pragma once
 // The addresses of the other side of a connection, which may change. WIRE.md, Addresses, has the rules.
 
-#include <algorithm>
-
 #include "endpoint.h"
 
 namespace shoal::net::all {
@@ -54,8 +52,7 @@ public:
     /// The same while an ack is overdue. After a pause this makes 60, fewer than the 64 packets by which the
     /// client's challenge may be overtaken.
     static constexpr double kMaxChallengesOverdue = 20;
-    /// Largest size of a challenge: kind, packet number, unpredictable number, tag.
-    static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;
+    static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;  // the largest: kind, numbers, tag
 
     Path(const Address& proven, Time now) : main_{proven, now, now}, changed_(now) {}
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -52,10 +51,7 @@ public:
     Result(NetError error) : state_(std::in_place_index<1>, error) { assert(error != NetError::none); }
 
     explicit operator bool() const { return state_.index() == 0; }
-    T& value() {
-        assert(*this);
-        return *std::get_if<0>(&state_);
-    }
+    T& value() { return const_cast<T&>(std::as_const(*this).value()); }
     const T& value() const {
         assert(*this);
         return *std::get_if<0>(&state_);

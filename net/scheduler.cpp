@@ -1,12 +1,9 @@
 #include "scheduler.h"
 
-#include <algorithm>
-
 namespace shoal::net::all {
 namespace {
 
-/// Credit is in 256ths of a byte, so that the shares of small messages are not rounded to zero.
-constexpr std::size_t kByte = 256;
+constexpr std::size_t kByte = 256;  // so that the shares of small messages are not rounded to zero
 /// Largest credit and largest debt of a kind; more than any message costs.
 constexpr std::int32_t kMaxCredit = 3 * kMaxDatagramBytes * kByte;
 
@@ -53,19 +50,18 @@ void Scheduler::fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue:
         pay(weight == Weight::urgent ? urgent_ : normal_, room - draft.room);
         return true;
     };
-    Weight first, second;
-    do {
+    const auto take_next = [&] {
         const bool is_urgents_turn = urgent_.credit >= normal_.credit;
-        first = is_urgents_turn ? Weight::urgent : Weight::normal;
-        second = is_urgents_turn ? Weight::normal : Weight::urgent;
-    } while (take(first) || take(second));
+        return take(is_urgents_turn ? Weight::urgent : Weight::normal) ||
+               take(is_urgents_turn ? Weight::normal : Weight::urgent);
+    };
+    while (take_next()) continue;
     const bool has_urgent(queue.waiting(Weight::urgent)), has_normal(queue.waiting(Weight::normal));
     if (!has_urgent) urgent_.credit = 0;
     if (!has_normal) normal_.credit = 0;
     if (!has_urgent && !has_normal) payload_.credit = 0;
     queue.take_repeats(draft, terms);
-    while (terms.bulk && queue.take(draft, Weight::bulk, terms)) {
-    }
+    while (terms.bulk && queue.take(draft, Weight::bulk, terms)) continue;
 }
 
 /// Returns how many bytes of this packet the kind may use: its credit plus its share.

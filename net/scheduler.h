@@ -2,17 +2,13 @@
 // Shares the bytes of a connection's packets among urgent messages, payload and normal messages, by deficit
 // round robin. Source: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", 1996.
 
-#include "endpoint.h"
 #include "message/send_queue.h"
 
 namespace shoal::net::all {
 
-/// How urgent messages, payloads and normal messages share the bytes while all three wait. Shares are at
-/// least 1.
+/// How urgent messages, payloads and normal messages share the bytes while all three wait; each at least 1.
 struct Shares {
-    std::uint8_t urgent = 3;   // share of urgent messages
-    std::uint8_t payload = 2;  // share of payloads
-    std::uint8_t normal = 1;   // share of normal messages
+    std::uint8_t urgent = 3, payload = 2, normal = 1;
 };
 
 /// For each byte sent, its kind pays one byte of credit, which is divided among all kinds that wait. Only a

@@ -1,10 +1,5 @@
 #include "sent_packets.h"
 
-#include <algorithm>
-#include <bit>
-#include <cassert>
-#include <utility>
-
 namespace shoal::net::all {
 namespace {
 
@@ -100,11 +95,10 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
         Slot* const slot = find(newest - behind);
         if (!slot || slot->state == State::delivered) continue;
         timeouts_in_a_row_ = 0;
-        if (slot->state == State::open) {
+        if (slot->state == State::open)
             slot->state = State::acked;
-        } else {
+        else
             note_late(*slot, rtt_of(*slot), measures && behind == 0, now, stats);
-        }
     }
     // Packets older than the third newest delivered packet are lost.
     std::uint64_t lost_below = newest_acked_ + 1;
@@ -144,9 +138,8 @@ void SentPackets::update(Time now, ConnectionStats& stats) {
 
 void SentPackets::lose_all(ConnectionStats& stats) {
     const double loss = stats.loss;
-    for (std::uint64_t number = oldest_open_; open_ > 0; ++number) {
+    for (std::uint64_t number = oldest_open_; open_ > 0; ++number)
         if (is_open(number)) decide(slots_[index(number)], State::timed_out, Duration(0), false, stats);
-    }
     stats.loss = loss;  // the end of a connection says nothing about the path
 }
 
@@ -179,7 +172,6 @@ SentPackets::Slot* SentPackets::find(std::uint64_t number) {
     return slot.number == number ? &slot : nullptr;
 }
 
-/// Sets and reports the fate of an open packet.
 void SentPackets::decide(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats) {
     assert(slot.state == State::open || slot.state == State::acked);
     slot.state = state;

@@ -2,7 +2,6 @@
 // Packets in flight, their fates, and estimates of round-trip time and loss. Source of the estimators: RFC
 // 6298 (round-trip time) and RFC 9002 (loss).
 
-#include "endpoint.h"
 #include "fifo.h"
 #include "packet.h"
 
@@ -41,8 +40,7 @@ public:
 
     /// Takes the next number for a packet that wants an ack. Requires has_room(). `bytes`: of the datagram.
     void sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats);
-    /// Takes the next number for a packet that wants no ack.
-    void sent_untracked() { next_ += 1; }
+    void sent_untracked() { next_ += 1; }  // for a packet that wants no ack
     /// Leaves the next number unused, so that an ack which names it is known to be forged.
     void skip();
 
@@ -53,13 +51,10 @@ public:
     void acknowledge(const Acks& acks, Time now, ConnectionStats& stats);
     /// Declares packets as lost by time (ALONE.md, Fates).
     void update(Time now, ConnectionStats& stats);
-    /// Declares every packet in flight as lost.
     void lose_all(ConnectionStats& stats);
-
     /// Takes the next fate or late ack; returns false if there is none. One acknowledge() or update() adds
     /// late acks, newest first, and then fates, by packet number.
     bool next_news(News& out);
-
     /// Call it when the path has changed: forgets the round-trip time.
     void restart(ConnectionStats& stats);
 
@@ -68,8 +63,7 @@ public:
     /// answer_timeout(), doubled for each timeout since the last ack: ALONE.md, Fates.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     std::uint32_t open_packets() const { return open_; }
-    /// When the newest tracked packet was sent.
-    Time newest_sent() const { return newest_sent_; }
+    Time newest_sent() const { return newest_sent_; }  // when the newest tracked packet was sent
 
 private:
     friend struct Consistency;  // tests/net/support/consistency.h
@@ -105,8 +99,7 @@ private:
     Fifo<News> news_;
     std::array<std::uint64_t, 2> skipped_{};  // skipped numbers, newest first
     std::uint32_t capacity_;
-    std::uint64_t first_;
-    std::uint64_t next_;
+    std::uint64_t first_, next_;
     std::uint64_t oldest_open_;  // no packet with a lower number is open
     std::uint64_t newest_acked_;
     std::uint64_t measured_from_ = 0;  // packets with lower numbers were sent before the path changed

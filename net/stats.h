@@ -3,7 +3,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <string_view>
@@ -35,22 +34,21 @@ std::string_view describe(Drop reason);
 
 struct DropCounters {
     std::array<std::uint64_t, static_cast<std::size_t>(Drop::count_)> counts{};
-    std::uint64_t& operator[](Drop reason) { return counts[static_cast<std::size_t>(reason)]; }
-    std::uint64_t operator[](Drop reason) const { return counts[static_cast<std::size_t>(reason)]; }
+    std::uint64_t& operator[](Drop reason) { return counts[std::size_t(reason)]; }
+    std::uint64_t operator[](Drop reason) const { return counts[std::size_t(reason)]; }
     std::uint64_t total() const { return std::accumulate(counts.begin(), counts.end(), std::uint64_t(0)); }
 };
 
 /// The reason why a connection does not send more.
 enum class RateLimit : std::uint8_t {
     application,  // the application has no more to send
-    network,      // the connection used up its rate, which is at most ConnectionOptions::max_bytes_per_second
+    network,      // the connection used up its rate (at most ConnectionOptions::max_bytes_per_second)
     host,         // HostConfig::max_bytes_per_second was used up at the last flush
     packets,      // ConnectionConfig::max_open_packets are in flight
     breaker,      // no ack came for long: only pings are sent until an ack comes
 };
 
-/// Counters and estimates of one connection. Bytes count whole datagrams, without IP and UDP headers
-/// (28 or 48 bytes each).
+/// Of one connection. Bytes count whole datagrams, without IP and UDP headers (28 or 48 bytes each).
 struct ConnectionStats {
     std::chrono::microseconds rtt{0};         // round-trip time, smoothed; 0: no sample on this path yet
     std::chrono::microseconds jitter{0};      // smoothed deviation of the round-trip time
@@ -70,31 +68,25 @@ struct ConnectionStats {
     std::uint64_t packets_lost = 0, bytes_lost = 0;
     std::uint64_t bytes_in_flight = 0;  // bytes of packets that want an ack and are not acknowledged or lost
     std::uint64_t late_acks = 0;        // acks of packets that were reported lost
-    /// Payloads received but not acknowledged: the handler refused them, or messages_refused counted messages
-    /// of the same packet.
+    /// Payloads not acknowledged: the handler refused them, or messages_refused counted their packet.
     std::uint64_t payloads_withheld = 0;
     std::uint64_t payloads_superseded = 0;  // incomplete large payloads dropped for a newer one
     std::uint64_t fragments_outdated = 0;   // fragments of superseded or complete payloads; not acknowledged
 
     std::uint64_t messages_received = 0;    // messages passed to the handler
     std::uint64_t messages_sent = 0;        // each piece and each repeat counts as one
-    std::uint64_t messages_repeated = 0;    // repeats, in advance or after a loss; part of messages_sent. A
-                                            // parity counts too: it replaces the repeats of two messages
+    std::uint64_t messages_repeated = 0;    // part of messages_sent: repeats and parities
     std::uint64_t messages_duplicated = 0;  // reliable messages or pieces that arrived again
     std::uint64_t messages_outdated = 0;    // sequenced messages that arrived after a newer one: dropped
-    /// Reliable messages dropped because their packet has a message id too far ahead of the delivered ones.
-    /// The packet is not acknowledged, so the other side sends them again.
-    std::uint64_t messages_refused = 0;
-    /// Unreliable messages dropped before they were sent, because they waited longer than max_message_age;
-    /// and unreliable or sequenced ones that made room for a newer one (SendResult::replaced_oldest).
+    std::uint64_t messages_refused = 0;     // reliable; ids too far ahead of the delivered ones: sent again
+    /// Never sent: unreliable messages older than max_message_age, and unreliable or sequenced ones that made
+    /// room for a newer one (SendResult::replaced_oldest).
     std::uint64_t messages_dropped = 0;
-    std::uint32_t messages_queued = 0;       // at present, with any Weight; each piece counts as one
-    std::uint32_t message_bytes_queued = 0;  // at present: the queued messages, and 4 bytes per message head
-    /// At the last flush() or send_message(): how long the oldest reliable message with Weight::normal that
-    /// was never sent has waited.
-    std::chrono::microseconds oldest_message{0};
-    /// At present: the number of reliable ids from the oldest unacknowledged one to the newest one.
-    std::uint32_t messages_in_flight = 0;
+    // At the last flush() or send_message():
+    std::uint32_t messages_queued = 0;            // with any Weight; each piece counts as one
+    std::uint32_t message_bytes_queued = 0;       // the queued messages, and 4 bytes per message head
+    std::chrono::microseconds oldest_message{0};  // wait of the oldest unsent reliable one, Weight::normal
+    std::uint32_t messages_in_flight = 0;  // reliable ids from the oldest unacknowledged one to the newest
 
     DropCounters drops;
 };

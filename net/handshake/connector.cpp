@@ -1,8 +1,5 @@
 #include "connector.h"
 
-#include <algorithm>
-#include <cassert>
-
 #include "../client.h"
 
 namespace shoal::net::all {
@@ -10,21 +7,18 @@ namespace {
 
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
 constexpr Duration kMaxBackoff = std::chrono::milliseconds(300);
-/// If no cookie comes, a refusal is believed after this time. Anyone who sees our requests can forge
-/// refusals.
+// A refusal is believed only after this time, if no cookie comes; else after so many tries of each. Anyone
+// who sees our requests can forge refusals.
 constexpr Duration kHintPatience = std::chrono::seconds(1);
-/// If cookies came, each is tried this many times before a refusal is believed.
 constexpr int kTriesBeforeHint = 3;
-// The right server, too, refuses packets that were damaged on their way.
-constexpr int kEnoughHints = 3;
+constexpr int kEnoughHints = 3;  // the right server, too, refuses packets that were damaged on their way
 /// If only one cookie came, another one is requested after this many connects, because the first may have
 /// expired. Until it comes, the first is tried on.
 constexpr int kConnectsPerCookie = 4;
 /// Pause between tries of different cookies of one request. Each try is a connect of 1,200 bytes: by forged
 /// cookies strangers can make the client send 30 kB/s to the server.
 constexpr Duration kCookieInterval = std::chrono::milliseconds(40);
-/// The number of exchanges that are kept: enough to read the answers to the connects of the last 1.3 s. A
-/// forged answer costs one key agreement.
+/// Enough to read the answers to the connects of the last 1.3 s. A forged answer costs one key agreement.
 constexpr std::size_t kMaxExchanges = 32;
 
 }  // namespace
@@ -76,22 +70,16 @@ void Connector::end() {
 
 Connector::Outcome Connector::fail(DisconnectReason reason, std::string_view text) {
     end();
-    Outcome outcome;
-    outcome.verdict.reason = reason;
-    outcome.verdict.text = text;
-    return outcome;
+    return {.verdict = {.reason = reason, .text = text}, .server = {}, .keys = {}};
 }
 
 std::optional<Connector::Outcome> Connector::receive(PacketKind kind, const Address& from,
                                                      std::span<const std::byte> datagram, Time now) {
     const auto server = std::ranges::find(servers_, from);
     const std::size_t index = static_cast<std::size_t>(server - servers_.begin());
-    if (!is_active_ || !fault_.empty()) {
-        count(Drop::unexpected);
-        return std::nullopt;
-    }
-    if (server == servers_.end()) {
-        count(Drop::wrong_address);
+    const bool is_expected = is_active_ && fault_.empty();
+    if (!is_expected || server == servers_.end()) {
+        count(is_expected ? Drop::wrong_address : Drop::unexpected);
         return std::nullopt;
     }
     stats_.handshake_bytes_received += datagram.size();
@@ -125,7 +113,7 @@ std::optional<Connector::Outcome> Connector::update(Time now) {
     return fail(DisconnectReason::unreachable, error_text_);
 }
 
-/// Asks the sink why packets to this address fail. Returns whether there is a new reason.
+/// Returns whether there is a new reason why packets to this address fail.
 bool Connector::note_error(std::size_t server) {
     const NetError error = sink_.error_to(servers_[server]);
     const bool is_new = error != NetError::none && errors_[server] == NetError::none;
@@ -204,7 +192,7 @@ bool Connector::begin_exchange(const Cookie& cookie) {
     return false;
 }
 
-/// Sends the connect of the last exchange.
+/// For the last exchange.
 void Connector::send_connect(Time now) {
     Exchange& exchange = exchanges_.back();
     exchange.tries += 1;

@@ -3,11 +3,8 @@
 // answer. Forged cookies, answers and refusals cost time and bytes, but do not end the attempt.
 
 #include "../crypto/entropy.h"
-#include "../endpoint.h"
-#include "../packet.h"
 #include "cookie_sample.h"
 #include "handshake.h"
-#include "token.h"
 
 namespace shoal::net::all {
 
@@ -15,8 +12,7 @@ struct ClientConfig;
 
 class Connector {
 public:
-    /// How an attempt ended: the server's verdict, or a failure in the same form. The text is valid until the
-    /// next attempt.
+    /// The server's verdict, or a failure in the same form. The text is valid until the next attempt.
     struct Outcome {
         Verdict verdict;
         Address server;  // set if verdict.is_accepted: the address that answered
@@ -28,7 +24,7 @@ public:
         : config_(config), has_seed_(has_seed), sink_(sink), entropy_(entropy), stats_(stats) {}
     ~Connector() { end(); }
 
-    /// Begins an attempt, which ends with an outcome or by end(). `token` may be null.
+    /// `token` may be null.
     void begin(const Servers& servers, const ClientToken* token, std::span<const std::byte> hello, Time now);
     bool is_active() const { return is_active_; }
     Security security() const { return security_; }

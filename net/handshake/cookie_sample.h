@@ -1,14 +1,11 @@
 #pragma once
 // The cookies that answered a request and were not tried yet. An attacker who sees the request can forge
-// cookies faster than the server answers, and the client cannot tell which cookie is genuine. So the client
-// tries one cookie after another.
+// cookies faster than the server answers. So the client tries one cookie after another.
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 namespace shoal::net::all {
 
@@ -26,10 +23,7 @@ public:
     /// The most cookies that the sample keeps, and the most that take() returns after a clear().
     static constexpr std::size_t kMax = 32;
 
-    void clear() {
-        waiting_ = given_ = 0;
-        came_ = 0;
-    }
+    void clear() { waiting_ = given_ = 0, came_ = 0; }
     bool has(const Cookie& cookie) const {
         const auto end = cookies_.begin() + static_cast<std::ptrdiff_t>(waiting_);
         return std::find(cookies_.begin(), end, cookie) != end;

@@ -1,10 +1,5 @@
 #include "gate.h"
 
-#include <algorithm>
-#include <bit>
-#include <cassert>
-#include <string>
-
 #include "../host.h"
 #include "server_key.h"
 
@@ -118,7 +113,7 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
     if (verdict) answer(attempt, *verdict);
 }
 
-/// Called if the same client connects again: the answer was lost, or the connect arrived twice.
+/// The answer was lost, or the connect arrived twice.
 void Gate::repeat_answer(const Address& to, const Place& place) {
     if (is_shut_down_ || place.state == State::leaving) return count(Drop::closed);
     if (place.state != State::pending) return count(Drop::unexpected);
@@ -126,8 +121,7 @@ void Gate::repeat_answer(const Address& to, const Place& place) {
     reply(to, place.pending->answer);
 }
 
-/// Returns the verdict. Returns nothing if no new answer is sent: the earlier answer was repeated, or the
-/// connect was dropped.
+/// Returns nothing if the earlier answer was repeated, or the connect was dropped.
 std::optional<Verdict> Gate::judge(Attempt& attempt) {
     Verdict verdict;
     verdict.schema_hash = config_.schema_hash;
@@ -220,7 +214,6 @@ std::optional<std::string_view> Gate::why_full(const Place& newcomer, const Plac
     return has_room ? std::nullopt : std::optional("too many from your address");
 }
 
-/// See former_of().
 const Gate::Place* Gate::former(const Place& newcomer) const {
     const Place* found = nullptr;
     for (const std::uint32_t index : silent_) {
@@ -240,8 +233,8 @@ PeerId Gate::former_of(PeerId pending) const {
     return place ? place->peer : PeerId{};
 }
 
-/// Makes room for one more pending handshake, if necessary by releasing the oldest one. The limits of
-/// attempts leave each of them time for its round trip.
+/// Makes room for one more pending handshake, if necessary by releasing the oldest one: the limits of
+/// attempts gave it time for its round trip.
 bool Gate::make_room() {
     const bool has_place = !free_.empty() || places_.size() < max_places_;
     if (pending_.size() < max_pending_ && has_place) return true;
@@ -251,7 +244,6 @@ bool Gate::make_room() {
     return true;
 }
 
-/// Returns the id for the next accepted client.
 PeerId Gate::next_peer() const {
     constexpr std::uint32_t kGeneration = 0x1'0000;
     if (free_.empty() || (free_.size() <= kRestingPlaces && places_.size() < max_places_))
@@ -261,7 +253,7 @@ PeerId Gate::next_peer() const {
     return PeerId{is_last ? former.index() | kGeneration : former.value + kGeneration};
 }
 
-/// Sends the verdict to the client. An accepted client becomes pending.
+/// An accepted client becomes pending.
 void Gate::answer(Attempt& attempt, const Verdict& verdict) {
     std::array<std::byte, kMaxAnswerMessageBytes> payload;
     const std::span<std::byte> body = std::span(payload).subspan(kNoiseKeyBytes);
@@ -280,19 +272,14 @@ void Gate::answer(Attempt& attempt, const Verdict& verdict) {
 void Gate::remember(const Attempt& attempt, const Verdict& verdict, const HandshakePacket& answer) {
     const PeerId peer = attempt.place.peer;
     const std::uint32_t index = peer.index();
-    if (index == places_.size()) {
-        places_.emplace_back();
-    } else {
-        assert(free_[0] == index);
-        free_.pop();
-    }
-    Session session;
-    session.peer = peer;
-    session.address = attempt.from;
-    session.receive_id = true;
-    session.send_first = verdict.first_packet_number;
-    session.receive_first = attempt.hello.first_packet_number;
-    session.salt = entropy_.next() | 1;
+    assert(index == places_.size() || free_[0] == index);
+    index == places_.size() ? void(places_.emplace_back()) : free_.pop();
+    const Session session{.peer = peer,
+                          .address = attempt.from,
+                          .receive_id = true,
+                          .send_first = verdict.first_packet_number,
+                          .receive_first = attempt.hello.first_packet_number,
+                          .salt = entropy_.next() | 1};
     const NoiseKeys keys = attempt.noise.split();
     const PacketCipher cipher(config_.security, config_.protocol_id, keys.to_initiator, keys.to_responder,
                               session.send_first, attempt.now);

@@ -1,18 +1,15 @@
 #pragma once
 // The server's half of the handshake. An accepted client gets a place in a table: pending until a packet
 // proves that the client has the keys, then a peer's, then leaving until the last disconnect packet was sent.
-// WIRE.md has the order in which a connect packet is checked; until its tag is valid it changes only
-// counters.
+// WIRE.md has the checks of a connect packet; until its tag is valid it changes only counters.
 
 #include <list>
 #include <unordered_map>
 
 #include "../connection.h"
 #include "../crypto/entropy.h"
-#include "../fifo.h"
 #include "handshake.h"
 #include "networks.h"
-#include "token.h"
 
 namespace shoal::net::all {
 
@@ -36,7 +33,6 @@ public:
     Gate(const HostConfig& config, bool is_open, Handler& handler, Sink& sink, Entropy& entropy,
          EndpointStats& stats);
 
-    /// Takes a request or connect packet.
     void receive(PacketKind kind, const Address& from, std::span<const std::byte> datagram, Time now);
     /// Answers a probe of an unknown connection by a reset, if the salt is one of this server's.
     void send_reset(const Address& to, std::uint32_t connection_id, std::uint64_t salt);
@@ -54,8 +50,7 @@ public:
     bool has_pending() const { return !pending_.empty(); }
 
     /// Returns the silent peer that a pending client replaces, or nothing. It has the same proven address;
-    /// or, if the client has no seat otherwise, the same client id in its token, or an address of the same
-    /// machine.
+    /// or, if the client has no seat otherwise, the same client id or an address of the same machine.
     PeerId former_of(PeerId pending) const;
     /// Makes a pending client a peer. If there is no seat, marks its place as leaving and returns why.
     std::optional<std::string_view> confirm(PeerId peer);

@@ -1,7 +1,5 @@
 #include "handshake.h"
 
-#include <algorithm>
-#include <cassert>
 #include <type_traits>
 
 namespace shoal::net::all {
@@ -73,8 +71,7 @@ std::byte first_byte(PacketKind kind) {
     return std::byte(0x80u | static_cast<unsigned>(kind) << 3);
 }
 
-/// Requests and connects are padded, so that the server's reply is never longer than the packet it replies
-/// to.
+/// So the server's reply is never longer than the packet it replies to.
 bool is_padded(const HandshakePacket& packet) {
     return packet.kind == PacketKind::request || packet.kind == PacketKind::connect;
 }
@@ -87,8 +84,7 @@ bool is_first_number(std::uint64_t number) {
     return number >= 1 && number <= 1ull << 62;
 }
 
-// Returns whether the values are in range: writers assert it, readers check it.
-
+// Writers assert it, readers check it.
 bool is_valid(const HandshakePacket& packet) {
     if (packet.kind == PacketKind::request) return true;
     if (packet.kind == PacketKind::connect) return packet.message.size() == kConnectMessageBytes;

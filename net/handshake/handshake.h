@@ -28,8 +28,7 @@ constexpr std::size_t kResetBytes = 1 + 4 + 8;
 static_assert(kClientHelloBytes == 8 + 8 + 2 + kMaxSealedTokenBytes + 2 + kMaxTokenHelloBytes);
 static_assert(kMaxHelloBytes <= kClientHelloBytes - (8 + 8 + 2 + 2));
 
-/// A handshake packet. Its kind decides which fields it has. Version and nonce are at the same position in
-/// every version.
+/// The kind decides which fields it has. Version and nonce are at the same position in every version.
 struct HandshakePacket {
     PacketKind kind = PacketKind::request;  // request, cookie, connect, answer or refuse
     std::uint8_t version = kWireVersion;
@@ -37,11 +36,9 @@ struct HandshakePacket {
     std::uint64_t protocol_id = 0;         // in a request, connect
     std::uint64_t cookie = 0;              // in a packet of kind cookie (not 0), connect or answer
     Security security = Security::sealed;  // in a request; read() accepts any value
-    // In a connect: kConnectMessageBytes bytes; in an answer: at most kMaxAnswerMessageBytes. After read() a
-    // view into the datagram.
+    // In a connect: kConnectMessageBytes; in an answer: at most kMaxAnswerMessageBytes. read() sets a view.
     std::span<const std::byte> message{};
-    // In a refuse packet: refused_protocol, refused_key or refused_security.
-    DisconnectReason reason = DisconnectReason::refused_protocol;
+    DisconnectReason reason = DisconnectReason::refused_protocol;  // in a refuse; or refused_key, _security
 };
 /// A server's answer to a probe of an unknown connection. Only the owner of the server's private key can
 /// compute the token, from connection id and salt. The client got salt and token, encrypted, when it
@@ -82,7 +79,6 @@ struct Verdict {
 };
 
 void write(const ClientHello& hello, std::span<std::byte, kClientHelloBytes> buffer);
-/// Returns the size written.
 std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes> buffer);
 /// Returns false if the size or a field is not valid. Padding may have any value.
 [[nodiscard]] bool read(std::span<const std::byte> bytes, ClientHello& hello);
@@ -111,8 +107,8 @@ public:
              std::uint64_t server_id);
     /// Returns an unpredictable salt of a new connection. `random`: an unpredictable number.
     std::uint64_t make_salt(std::uint32_t connection_id, std::uint64_t random) const;
-    /// Returns whether make_salt() made the salt. Of 65,536 other numbers one passes, so strangers who saw
-    /// no salt get no resets.
+    /// Returns whether make_salt() made it. One of 65,536 others passes: strangers without salt get no
+    /// resets.
     bool is_salt(std::uint32_t connection_id, std::uint64_t salt) const {
         return make_salt(connection_id, salt) == salt;
     }

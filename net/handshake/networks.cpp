@@ -1,8 +1,5 @@
 #include "networks.h"
 
-#include <algorithm>
-#include <cassert>
-
 namespace shoal::net::all {
 
 Networks::Networks(const SipKey& key, const Address& address) {

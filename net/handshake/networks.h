@@ -36,7 +36,6 @@ public:
     /// after remove(*leaving) if that is not null.
     bool has_room(const Networks& networks, std::uint64_t limit, const Networks* leaving) const;
     void add(const Networks& networks);
-    /// Undoes an earlier add().
     void remove(const Networks& networks);
     bool operator==(const NetworkCounts&) const = default;
 

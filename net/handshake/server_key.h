@@ -8,7 +8,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "../crypto/primitives.h"
 
@@ -23,7 +22,7 @@ SecretKey insecure_server_key();
 
 /// Returns two hexadecimal digits for each byte.
 std::string hex_of(std::span<const std::byte> bytes);
-/// Fills `bytes`. Returns false unless `text` is exactly two hexadecimal digits for each byte.
+/// Returns false unless `text` is exactly two hexadecimal digits for each byte.
 [[nodiscard]] bool read_hex(std::string_view text, std::span<std::byte> bytes);
 
 /// Returns 64 hexadecimal digits. The text of a private key is as secret as the key.

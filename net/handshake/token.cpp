@@ -1,8 +1,5 @@
 #include "token.h"
 
-#include <algorithm>
-#include <cassert>
-
 #include "../bytes.h"
 #include "server_key.h"
 

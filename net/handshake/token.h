@@ -9,15 +9,9 @@
 // by others need a backend key of their own. Whoever has a token can use it once: send it to the client
 // encrypted. WIRE.md has the bytes.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "../crypto/primitives.h"
@@ -54,7 +48,6 @@ struct ClientToken {
 std::optional<ClientToken> issue_token(const TokenRequest& request, const SecretKey& backend_key,
                                        const Bytes32& fresh);
 
-/// Returns the part of `buffer` that was written.
 std::span<const std::byte> write(const ClientToken& token, std::span<std::byte, kMaxClientTokenBytes> buffer);
 /// Accepts exactly the output of write(). Does not check `sealed`, which only a server can open.
 std::optional<ClientToken> read_client_token(std::span<const std::byte> bytes);

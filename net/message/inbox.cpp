@@ -1,9 +1,5 @@
 #include "inbox.h"
 
-#include <algorithm>
-#include <cassert>
-#include <utility>
-
 namespace shoal::net::all {
 namespace {
 
@@ -49,7 +45,6 @@ bool Inbox::plausible(const Packet& packet) const {
 }
 
 bool Inbox::has_room(const Packet& packet) const {
-    // Each id up to the highest takes a slot: a single high id must not take much memory.
     const std::size_t slots = std::max(kMaxLeap, 2 * slots_.capacity());
     const std::span<const Frame> frames = std::span(packet.frames).first(packet.message_count);
     return std::ranges::all_of(frames, [&](const Frame& frame) {
@@ -71,12 +66,9 @@ Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
     if (frame.is_parity) return arrive_parity(frame, bytes);
     note_id(packet.number, frame.id);
     if (state(frame.id) != State::missing) return Arrival::known;
-    Arrival arrival = Arrival::kept;
-    if (must_wait(frame.id, frame.distance)) {
-        wait(frame.id, frame.distance, bytes, frame.goes_on);
-    } else {
-        arrival = deliver(frame.id, bytes, frame.goes_on);
-    }
+    const bool waits = must_wait(frame.id, frame.distance);
+    if (waits) wait(frame.id, frame.distance, bytes, frame.goes_on);
+    const Arrival arrival = waits ? Arrival::kept : deliver(frame.id, bytes, frame.goes_on);
     if (!frame.goes_on) remember(frame.id, bytes);
     return arrival;
 }

@@ -24,8 +24,7 @@ public:
     bool plausible(const Packet& packet) const;
 
     /// Returns whether the messages of a plausible packet can be kept: one high id must not allocate many
-    /// slots. If false, do not acknowledge the packet; arrive() may still take messages for which is_next()
-    /// is true.
+    /// slots. If false, do not acknowledge the packet; arrive() may still take what is_next().
     bool has_room(const Packet& packet) const;
     /// True for unreliable and sequenced messages, and for the lowest reliable id that is not delivered.
     bool is_next(const Frame& frame) const {

@@ -1,10 +1,5 @@
 #include "large_payload.h"
 
-#include <algorithm>
-#include <bit>
-#include <cassert>
-#include <utility>
-
 namespace shoal::net::all {
 
 static_assert(kMaxFragments * kFragmentBytes == kMaxLargePayloadBytes);

@@ -3,7 +3,6 @@
 // Lost fragments are sent again. The payload has one fate.
 
 #include "../packet.h"
-#include "../stats.h"
 
 namespace shoal::net::all {
 
@@ -18,10 +17,8 @@ class OutgoingPayload {
 public:
     /// Keeps a copy. Requires !is_open(), and a payload of kMaxPayloadBytes + 1 to kMaxLargePayloadBytes.
     void start(std::span<const std::byte> payload, std::uint64_t number);
-    /// Returns whether a payload is on its way: its fate is not known.
-    bool is_open() const { return unacked_ != 0; }
-    /// Returns whether a fragment waits to be sent, for the first time or again.
-    bool is_leaving() const { return waiting_ != 0; }
+    bool is_open() const { return unacked_ != 0; }     // the fate of the payload is not known
+    bool is_leaving() const { return waiting_ != 0; }  // a fragment waits to be sent, perhaps again
     /// Returns whether a fragment waits to be sent and the packet with this number may carry it: it is at
     /// most kMaxFragmentDistance above the number of the payload.
     bool can_continue(std::uint64_t packet_number) const {
@@ -35,8 +32,7 @@ public:
     /// Returns the fragment to send in this packet. Requires can_continue(packet_number).
     Piece take(std::uint64_t packet_number);
 
-    /// Call it when the fate of a packet with a fragment is known. Returns the fate of the payload if this
-    /// packet decides it.
+    /// Takes the fate of a packet with a fragment. Returns the fate of the payload if this decides it.
     std::optional<PacketFate> on_fate(std::uint64_t payload_number, std::uint8_t index, bool delivered,
                                       Duration rtt);
     /// If a fragment waits but can_continue() is false, gives up the payload and returns its fate.
@@ -57,8 +53,7 @@ private:
 /// arrived and is reused. WIRE.md, Fragments, says which fragments are acknowledged.
 class IncomingPayload {
 public:
-    /// Returns whether a correct sender can send this fragment. `first_packet_number`: the sender's first
-    /// packet number.
+    /// Returns whether a correct sender can send this fragment. `first_packet_number`: the sender's.
     bool plausible(const Packet& packet, std::uint64_t first_packet_number) const;
 
     enum class Arrival : std::uint8_t {
@@ -73,9 +68,6 @@ public:
     std::uint64_t number() const { return number_; }
     std::span<const std::byte> whole() const { return bytes_; }
     void finish(bool is_accepted);
-
-    /// For tests.
-    std::size_t capacity_bytes() const { return bytes_.capacity(); }
 
 private:
     friend struct Consistency;  // tests/net/support/consistency.h

@@ -1,9 +1,5 @@
 #include "send_queue.h"
 
-#include <algorithm>
-
-#include <cassert>
-
 namespace shoal::net::all {
 namespace {
 
@@ -16,21 +12,14 @@ constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which ne
 // gains nothing at 5 %; at 20 % loss and a round trip of 20 ms it lowers the percentile from 94 to 50 ms.
 constexpr double kLossForOne = 0.01;
 constexpr double kLossForTwo = 0.08;
-// Least time between a message and its repeat. The two leave in different ticks, because losses come in
-// bursts.
+// Least time between a message and its repeat, for different ticks: losses come in bursts.
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);
 // This long after a message was sent, its repeat gets a packet of its own, if no other packet took it.
 constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);
 constexpr double kMaxRepeatCredit = 1200;
 
-/// Returns the number of pieces of a message, at least 1.
 std::size_t piece_count(std::size_t message_bytes) {
     return std::max<std::size_t>(1, (message_bytes + kMaxMessageBytes - 1) / kMaxMessageBytes);
-}
-
-/// Returns how often a message is repeated before it is known to be lost.
-unsigned repeats_wanted(double loss) {
-    return loss > kLossForTwo ? 2 : loss > kLossForOne ? 1 : 0;
 }
 
 }  // namespace
@@ -62,7 +51,6 @@ bool SendQueue::push(const Delivery& how, std::span<const std::byte> message) {
     }
     used = static_cast<std::uint32_t>(used_then());
     if (replaced != kNone) {
-        // The newer message replaces the older one, at its position in the queue.
         Message& waiting = messages_[replaced];
         store_.release(waiting.bytes);
         waiting.bytes = store_.put(message);
@@ -114,7 +102,6 @@ void SendQueue::enqueue(std::uint32_t index, Place place) {
     waiting_bytes_[std::size_t(message.weight)] += kTypicalHeadBytes + message.size;
 }
 
-/// Takes the first message of this queue out of it.
 void SendQueue::unlink_first(Weight weight, Place place) {
     Queue& from = queue(weight, place);
     const Message& message = messages_[from.first];
@@ -155,8 +142,7 @@ SendQueue::Place SendQueue::place_in_turn(std::size_t n) const {
                             : Place(first_unsent + (n - first_unsent + std::size_t(next_channel_)) % 3);
 }
 
-/// Returns the first message of this queue, or kNone if there is none or the reliable window has no room for
-/// it.
+/// Returns the first message of this queue; kNone if the reliable window has no room for it.
 inline std::uint32_t SendQueue::first_of(Weight weight, Place place) const {
     const std::uint32_t first = queue(weight, place).first;
     const bool can_go = first != kNone && (place != unsent_reliable || window_has_room(messages_[first]));
@@ -242,8 +228,7 @@ bool SendQueue::window_has_room(const Message& message) const {
            window_bytes_ + bytes <= kReliableWindowBytes >> shift;
 }
 
-/// Gives ids to the message and its later pieces, which follow it in the queue. `entry`: the entry of the
-/// message's key in newest_, or null.
+/// Gives ids to the message and the pieces that follow it in the queue. `entry`: of its key, or null.
 void SendQueue::assign_ids(std::uint32_t index, Newest* entry) {
     const std::uint32_t count = messages_[index].pieces_left + 1u;
     for (std::uint32_t i = 0; i < count; ++i, index = messages_[index].next) {
@@ -390,11 +375,11 @@ void SendQueue::write_message(ByteWriter& out, std::uint32_t index, const Terms&
     const unsigned copies_before = message.copies;
     const bool is_small = message.size <= kMaxRepeatedBytes && message.weight != Weight::bulk;
     const bool is_unprotected = !message.has_parity || message.losses > 1;
+    const unsigned repeats_wanted = terms.loss > kLossForTwo ? 2 : terms.loss > kLossForOne ? 1 : 0;
     if (copies_before > 0 || message.losses > 0) stats.messages_repeated += 1;
     message.copies += 1;
     message.last_sent = terms.now;
-    if (is_small && is_unprotected && copies_before < repeats_wanted(terms.loss))
-        repeats_.push({message.id, terms.now});
+    if (is_small && is_unprotected && copies_before < repeats_wanted) repeats_.push({message.id, terms.now});
 }
 
 /// Adds the ids of a run to carried_. If these ids directly follow those of the entry `last`, this entry

@@ -2,13 +2,7 @@
 // The sending half of a connection's messages: queued messages, by weight, and messages in flight. The class
 // Scheduler decides which weight goes first.
 
-#include "../bytes.h"
-#include "../endpoint.h"
-#include "../fifo.h"
-#include "../packet.h"
-#include "../stats.h"
 #include "inbox.h"
-#include "message_store.h"
 
 namespace shoal::net::all {
 
@@ -17,12 +11,10 @@ namespace shoal::net::all {
 class SendQueue {
 public:
     static constexpr std::uint32_t kNone = kNoIndex;
-    /// An unsent message or piece counts as its bytes plus this in the limit of its queue. Its heap never
-    /// exceeds this sum.
+    /// An unsent message or piece counts as its bytes plus this in the limit of its queue, like its heap.
     static constexpr std::size_t kEntryBytes = 176;
 
-    /// `max_bytes`: limit of each queue; there is one for each channel and weight. `first_id`: >= 1, the same
-    /// on both sides.
+    /// `max_bytes`: limit of each queue, one for each channel and weight. `first_id`: >= 1, on both sides.
     SendQueue(std::uint64_t first_id, std::uint32_t max_bytes) : max_bytes_(max_bytes), base_(first_id) {}
 
     /// Returns whether an empty queue can hold a message of this size.
@@ -32,8 +24,7 @@ public:
     bool push(const Delivery& how, std::span<const std::byte> message);
     /// Sets the queue time of messages that are pushed from now on.
     void set_time(Time now) { now_ = now; }
-    /// Begins a flush: drops unreliable messages that are older than `max_age` and waited in an earlier one.
-    /// A second call with the same time has no effect.
+    /// Once per flush and time: drops unreliable messages older than `max_age` that waited in an earlier one.
     void drop_old(Duration max_age, Time now);
 
     /// What the SendQueue must know of the packet that is to be filled.
@@ -70,9 +61,9 @@ public:
 
     /// Call it when a packet of `bytes` bytes was sent: adds credit for repeats.
     void paid(std::size_t bytes);
-    /// `share`: the largest share of repeats in all bytes sent; 0 (no repeats) to 1.
+    /// The largest share of repeats in all bytes sent, 0 to 1, and the limit of each queue. Queued messages
+    /// stay, even if they exceed a lower limit.
     void set_repeat_share(double share) { repeat_share_ = share; }
-    /// Sets the limit of each queue. Queued messages stay, even if they exceed a lower limit.
     void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
 
     /// Returns true if no message is queued, and each reliable message was acknowledged.
@@ -110,18 +101,10 @@ private:
         std::uint64_t id = 0;      // newest id of a message of the key; 0: none
         Weight weight{};           // weight of the key's messages without an id
     };
-    /// The queues of a weight: first the lost messages, then the unsent ones of each Channel, which take
-    /// turns.
-    enum Place : std::uint8_t {
-        lost_twice,
-        lost_once,
-        first_unsent,
-        unsent_reliable = first_unsent + 2,
-        kPlaces
-    };
+    /// The queues of a weight: lost messages, then the unsent ones of each Channel, which take turns.
+    enum Place : std::uint8_t { lost_twice, lost_once, first_unsent, unsent_reliable = 4, kPlaces };
     struct Queue {
-        std::uint32_t first = kNone;
-        std::uint32_t last = kNone;
+        std::uint32_t first = kNone, last = kNone;
     };
     /// Consecutive reliable ids in one packet.
     struct Carried {

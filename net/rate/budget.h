@@ -1,8 +1,6 @@
 #pragma once
 // The budget: how many bytes a connection may send now. Each second it grows by the rate.
 
-#include <algorithm>
-
 #include "../endpoint.h"
 
 namespace shoal::net::all {
@@ -21,8 +19,7 @@ public:
         if (bytes_ < most) bytes_ = (std::min)(bytes_ + earned, most);
         reserve_ = (std::min)(reserve_ + earned * 0.1, kReserve);
     }
-    /// Takes the bytes of a packet that waited for the budget, or of a ping, which does not wait. The debt is
-    /// at most two packets.
+    /// Takes the bytes of a packet that waited for the budget, or of a ping. The debt is at most two packets.
     void spend(std::size_t bytes) {
         if (bytes_ <= 0) reserve_ = (std::max)(reserve_ - static_cast<double>(bytes), -kReserve);
         bytes_ = (std::max)(bytes_ - static_cast<double>(bytes), -kTwoPackets);

@@ -1,9 +1,6 @@
 #include "rate_controller.h"
 
-#include <algorithm>
-#include <cassert>
 #include <cmath>
-#include <utility>
 
 namespace shoal::net::all {
 namespace {
@@ -174,8 +171,7 @@ void RateController::set_rate(double rate) {
 }
 
 bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) const {
-    // Just after a drain the delivered rate is still the low rate of the drain, so in_flight would show a
-    // queue that does not exist.
+    // Just after a drain the delivered rate is still low: in_flight would show a queue that does not exist.
     if (now < last_verdict_ + stats.rtt + 2 * kRound) return false;
     const Seconds in_flight(static_cast<double>(stats.bytes_in_flight) /
                             std::max(delivered_lately(), kMinRate));
@@ -208,8 +204,7 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
     round_ = {.began = now};
 
     const Duration queue_before = round_trips_.queue();
-    // During and just after a drain the round trips differ because of the drain, so the spread of the path is
-    // not learned from them.
+    // During and just after a drain the round trips differ because of the drain.
     round_trips_.end_round(now, drain_.state == Drain::State::none && now >= last_verdict_ + 2 * kRound);
     const Duration queue = round_trips_.queue();
     if (queue > kSomeQueue && (drain_.state == Drain::State::none || queue < queue_before)) {

@@ -1,10 +1,6 @@
 #pragma once
-// How fast one connection may send: the rate depends on the queue of the path. net/RATE.md has the rules in a
-// table, their reasons and sources.
+// How fast one connection may send, by the queue of the path. RATE.md has the rules, reasons and sources.
 
-#include <algorithm>
-
-#include "../endpoint.h"
 #include "../sent_packets.h"
 #include "budget.h"
 #include "round_trips.h"
@@ -20,8 +16,7 @@ public:
 
     /// `first_rate` is the rate until acks come, after a first burst of ten packets. `max_rate` >= kMinRate.
     RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats)
-        : RateController(static_cast<float>(first_rate), (std::max)(kMinRate, static_cast<float>(max_rate)),
-                         now) {
+        : RateController(float(first_rate), (std::max)(kMinRate, float(max_rate)), now) {
         stats.rate = rate_;
     }
 
@@ -31,15 +26,13 @@ public:
 
     /// Call it when a packet was sent that will have a fate, after SentPackets::sent_tracked().
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
-    /// Call it when a packet was sent that will have no fate, such as a packet with only acks.
+    /// The same for a packet that will have no fate, such as one with only acks.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// Call it when a copy of a packet was sent to another address. It counts in full if the host's limit
-    /// holds packets back; else the part by which packets and copies would exceed the limit of
-    /// set_max_rate().
+    /// The same for a copy to another address. It counts in full if the host's limit holds packets back; else
+    /// the part by which packets and copies would exceed the limit of set_max_rate().
     void on_copy(std::size_t bytes, const ConnectionStats& stats) {
-        const double excess = stats.rate_limit == RateLimit::host
-                                  ? 1
-                                  : std::clamp(2.0 * double(rate_) / double(max_rate_) - 1, 0.0, 1.0);
+        const bool is_full = stats.rate_limit == RateLimit::host;
+        const double excess = is_full ? 1 : std::clamp(2.0 * double(rate_) / double(max_rate_) - 1, 0.0, 1.0);
         budget_.spend(static_cast<std::size_t>(excess * double(bytes)));
     }
     /// Call it if messages or payloads are held back in this tick for a reason other than the rate: `why`.
@@ -107,7 +100,6 @@ private:
     void judge_drain(Time now, const ConnectionStats& stats);
     void believe_drain();
     void watch_loss(Time now, const ConnectionStats& stats);
-
     bool is_queue_growing(Time now, const ConnectionStats& stats) const;
     float best() const;
     float delivered_lately() const;
@@ -133,7 +125,6 @@ private:
     bool is_starting_ = true;
     bool was_used_ = false;  // the previous round used up its budget, or sent over 80 % of the rate
     bool was_high_ = false;  // round_trips_.is_high() at the end of the previous round
-
     Drain drain_;
     Time last_verdict_{0};
     Time wait_until_{0};      // no drain begins before this time

@@ -1,8 +1,5 @@
 #pragma once
-// Estimates from the round trips of one path how much of their delay is queue and how much is jitter.
-// Sources: RATE.md.
-
-#include <algorithm>
+// Estimates how much of the round trips of a path is queue, and how much jitter. Sources: RATE.md.
 
 #include "../endpoint.h"
 
@@ -39,8 +36,7 @@ public:
         window_began_ = now;
     }
 
-    /// The smallest round trip of the last 10 to 20 s, or the argument of accept() if it is larger; at first
-    /// 0.
+    /// The smallest round trip of the last 10 to 20 s, or the argument of accept() if larger; at first 0.
     Duration floor() const {
         const Duration base = (std::min)(base_, base_before_);
         return base == kNone ? Duration(0) : (std::max)(base, accepted_);

@@ -1,6 +1,5 @@
 #include "usual_loss.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace shoal::net::all {

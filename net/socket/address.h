@@ -3,12 +3,9 @@
 
 #include <array>
 #include <compare>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <tuple>
 
 #include "../result.h"
@@ -24,8 +21,8 @@ struct Address {
     std::uint32_t scope = 0;            // IPv6 link-local interface index, else 0
     std::uint16_t port = 0;             // host order
     Family family = Family::none;
-    // Number of the local address that a datagram came to, given by the Socket that received it; the Socket
-    // answers from that address. 0: the system chooses. Not compared, hashed or printed.
+    // The Socket's number of the local address that a datagram came to, to answer from there; 0: the system
+    // chooses. Not compared, hashed or printed.
     std::uint8_t local = 0;
 
     static Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port) {
@@ -39,10 +36,8 @@ struct Address {
     /// Reads "1.2.3.4:5" or "[::1]:5". Without a port: `default_port`. Never resolves names.
     static Result<Address> parse(std::string_view text, std::uint16_t default_port = 0);
 
-    /// Returns a text that parse() reads as the same address, with a scope as %number; "none" for
-    /// Family::none.
+    /// Returns a text that parse() reads as the same address; "none" for Family::none.
     std::string to_string() const;
-
     bool is_loopback() const;
     friend std::strong_ordering operator<=>(const Address& a, const Address& b) {
         return std::tie(a.family, a.ip, a.scope, a.port) <=> std::tie(b.family, b.ip, b.scope, b.port);

@@ -1,7 +1,5 @@
 #include "bad_network.h"
 
-#include <algorithm>
-
 namespace shoal::net::all {
 namespace {
 
@@ -20,10 +18,7 @@ void LinkConditioner::push(const Address& from, const Address& to, std::span<con
         in_burst_ = !chance(1.0 / std::max(1.0, config_.burst_length));
         return;
     }
-    if (chance(config_.loss)) {
-        stats_.lost += 1;
-        return;
-    }
+    if (chance(config_.loss)) return void(stats_.lost += 1);
     schedule(from, to, bytes, now);
     if (chance(config_.duplicate)) {
         stats_.duplicated += 1;
@@ -61,10 +56,8 @@ bool LinkConditioner::chance(double probability) {
 
 void LinkConditioner::schedule(const Address& from, const Address& to, std::span<const std::byte> bytes,
                                Time now) {
-    if (count_ >= config_.max_queued || !pass_bottleneck(bytes.size(), now)) {
-        stats_.overflowed += 1;
-        return;
-    }
+    if (count_ >= config_.max_queued || !pass_bottleneck(bytes.size(), now))
+        return void(stats_.overflowed += 1);
     if (count_ == heap_.size()) heap_.emplace_back();
     Datagram& datagram = heap_[count_];
     datagram.from = from;

@@ -31,8 +31,7 @@ struct LinkStats {
     std::uint64_t duplicated = 0, reordered = 0, corrupted = 0;
 };
 
-/// Simulates one direction of one or more paths. The same seed and calls give the same result on every
-/// platform.
+/// One direction of one or more paths. The same seed and calls give the same result on every platform.
 class LinkConditioner {
 public:
     struct Datagram {
@@ -57,7 +56,7 @@ public:
     bool pop(Time now, Datagram& out);
 
     std::size_t queued() const { return count_; }
-    /// When the next datagram is due. Requires queued() > 0.
+    /// Requires queued() > 0.
     Time next_due() const { return heap_.front().due; }
     /// How long a datagram pushed now would wait for the bottleneck.
     Duration queue_delay(Time now) const;
@@ -107,7 +106,6 @@ public:
                             std::size_t max_datagrams = 10'000);
     /// Sends due datagrams to `outside`.
     void flush(Time now);
-
     /// The time at which the next datagram is due, but `at_most` at the latest.
     Time next_due(Time at_most) const;
     /// The directions. With a socket, out() leads from the endpoint to the socket, and in() the other way.

@@ -1,9 +1,6 @@
 #pragma once
 // Reads and writes the files with keys and tokens.
 
-#include <optional>
-#include <string>
-
 #include "../handshake/server_key.h"
 #include "../handshake/token.h"
 
@@ -18,16 +15,13 @@ struct KeyOrWhy {
 
 /// Reads the private key. If the file does not exist, makes a key and a file that only its owner can read.
 KeyOrWhy<SecretKey> load_or_make_private_key(const std::string& path);
-
-/// Returns false if the file cannot be written.
-bool write_public_key(const std::string& path, const PublicKey& key);
 KeyOrWhy<PublicKey> read_public_key(const std::string& path);
 
-/// Makes a file that only its owner can read, or replaces it. Returns false if it cannot be written.
+// Return false if the file cannot be written. Only its owner can read the file of write_private().
+bool write_public_key(const std::string& path, const PublicKey& key);
 bool write_private(const std::string& path, const std::string& bytes);
 
-/// Reads a token in the form in which the backend prints it. Reads a file or, if the path is "-", standard
-/// input.
+/// Reads a token as the backend prints it, from a file or, if the path is "-", from standard input.
 KeyOrWhy<ClientToken> read_token(const std::string& path);
 
 }  // namespace shoal::net::all

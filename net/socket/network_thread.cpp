@@ -30,16 +30,9 @@ NetworkThread::NetworkThread(Socket socket, Socket bell, const Address& bell_add
       arrived_(config.ring_datagrams),
       queued_(config.ring_datagrams) {}
 
-NetworkThread::~NetworkThread() {
-    stop();
-}
-
 void NetworkThread::send(const Address& to, std::span<const std::byte> datagram) {
     DatagramRing::Slot* const slot = queued_.writable();
-    if (!slot || datagram.size() > kMaxDatagramBytes) {
-        send_overflow_ += 1;
-        return;
-    }
+    if (!slot || datagram.size() > kMaxDatagramBytes) return void(send_overflow_ += 1);
     slot->peer = to;
     slot->size = static_cast<std::uint16_t>(datagram.size());
     std::copy(datagram.begin(), datagram.end(), slot->bytes.begin());

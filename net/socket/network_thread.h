@@ -2,9 +2,6 @@
 // A thread that receives and sends datagrams, for a game whose own thread is busy for long. It exists only if
 // the game starts one. The endpoint runs on the game's thread.
 
-#include <algorithm>
-#include <atomic>
-#include <bit>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -13,8 +10,7 @@
 
 namespace shoal::net::all {
 
-/// A bounded queue of datagrams without locks: one thread writes, another reads. All memory is allocated at
-/// creation.
+/// A bounded queue of datagrams without locks: one thread writes, another reads. Allocates at creation only.
 class DatagramRing {
 public:
     struct Slot {
@@ -65,16 +61,14 @@ struct NetworkThreadStats {
     std::uint64_t send_overflow = 0;  // dropped by send(): too large, or the ring is full
 };
 
-/// Only the game's thread may call these functions. A tick: receive_all(), the endpoint's update() and
-/// flush(), then flush() here.
+/// For the game's thread. A tick: receive_all(), the endpoint's update() and flush(), then flush() here.
 class NetworkThread final : public Sink {
 public:
     /// The new thread calls `clock`, which must return the game's time. Fails, and closes `socket`, if no
     /// loopback socket can be opened. std::thread throws if the system has no thread left.
     static Result<std::unique_ptr<NetworkThread>> start(Socket socket, std::function<Time()> clock,
                                                         const NetworkThreadConfig& config = {});
-    /// Calls stop().
-    ~NetworkThread() override;
+    ~NetworkThread() override { stop(); }
 
     /// Queues a copy. The thread sends it after the next flush() at the latest.
     void send(const Address& to, std::span<const std::byte> datagram) override;
@@ -91,7 +85,6 @@ public:
     /// before. A second call has no effect.
     void stop();
 
-    /// The address that the socket is bound to.
     Result<Address> local_address() const { return socket_.local_address(); }
     NetworkThreadStats stats() const;
 

@@ -1,11 +1,7 @@
 #include "socket.h"
 
-#include <algorithm>
-#include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <new>
-#include <string>
 
 #ifdef _WIN32
 #ifndef NOMINMAX
@@ -114,11 +110,10 @@ NetError error_of(int code) {
         return NetError::unreachable;
     return NetError::system;
 }
-/// Returns why the last system call failed.
 NetError last_error() {
     return error_of(System::last_code());
 }
-/// Returns whether the error may belong to an earlier datagram.
+/// It may belong to an earlier datagram.
 bool is_about_peer(NetError error) {
     return error == NetError::unreachable || error == NetError::port_closed;
 }

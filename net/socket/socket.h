@@ -2,11 +2,8 @@
 // A non-blocking UDP socket. Only the sources of this folder call the operating system.
 
 #include <atomic>
-#include <memory>
 
 #include "../endpoint.h"
-#include "../result.h"
-#include "address.h"
 
 namespace shoal::net::all {
 
@@ -24,13 +21,10 @@ struct SocketStats {
     std::uint64_t send_forbidden = 0;        // dropped: a firewall, or a broadcast address
     std::uint64_t send_too_large = 0;        // dropped: larger than the interface allows
     std::uint64_t send_failed = 0;           // dropped: anything else
-    // Datagrams of `sent` that were tried twice, because the first try reported an error of an earlier
-    // datagram.
-    std::uint64_t send_repeats = 0;
+    std::uint64_t send_repeats = 0;  // of `sent`: tried twice, as the first try told of an earlier datagram
 
     std::uint64_t received = 0, bytes_received = 0;  // returned by receive()
-    std::uint64_t receive_cut =
-        0;  // datagrams longer than the buffer, also counted in `received`; only on Linux and Windows
+    std::uint64_t receive_cut = 0;  // of these: longer than the buffer; only on Linux and Windows
     // Errors that receive() skipped: an earlier datagram met a closed port, no host, or a short path (ICMP).
     std::uint64_t receive_errors = 0;
     std::uint64_t receive_failed = 0;  // calls that failed for any other reason
@@ -123,8 +117,7 @@ inline bool wait_readable(const Socket& socket, Duration at_most) {
 /// Blocks while the name is looked up.
 Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16_t default_port = 0);
 
-/// Passes at most `max_datagrams` received datagrams to `endpoint`. Returns how many. Does not call update()
-/// or flush().
+/// Passes at most `max_datagrams` datagrams to `endpoint` and returns how many; no update() or flush().
 std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
 
 }  // namespace shoal::net::all

@@ -422,7 +422,7 @@ TEST(LargePayload, MemoryGrowsWithBytesReceived) {
         ASSERT_TRUE(incoming.plausible(written.packet, 1));
         ASSERT_EQ(incoming.arrive(written.packet, stats), IncomingPayload::Arrival::kept);
         received += written.bytes.size();
-        ASSERT_LE(incoming.capacity_bytes(), 2 * received);
+        ASSERT_LE(Consistency::capacity_bytes(incoming), 2 * received);
     }
     std::uint64_t number = 2'000;
     for (int payload = 0; payload < 5'000; ++payload, number += 100) {
@@ -430,7 +430,7 @@ TEST(LargePayload, MemoryGrowsWithBytesReceived) {
             const Written written(number + index, number, index, false, kFragmentBytes);
             ASSERT_TRUE(incoming.plausible(written.packet, 1));
             ASSERT_EQ(incoming.arrive(written.packet, stats), IncomingPayload::Arrival::kept);
-            ASSERT_LE(incoming.capacity_bytes(), 2 * kMaxLargePayloadBytes);
+            ASSERT_LE(Consistency::capacity_bytes(incoming), 2 * kMaxLargePayloadBytes);
         }
     }
     EXPECT_EQ(stats.payloads_superseded, 5'000u);

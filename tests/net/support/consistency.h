@@ -23,6 +23,7 @@ struct Consistency {
         }
         return of(it.gate_, open, closed);
     }
+    static std::size_t capacity_bytes(const IncomingPayload& it) { return it.bytes_.capacity(); }
     static bool of(const Client& it) { return !it.connection_ || of(*it.connection_); }
     static bool of(const Connection& it) {
         return of(it.sent_) && of(it.queue_) && of(it.inbox_) && of(it.outgoing_) && of(it.incoming_);
