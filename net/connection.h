@@ -14,7 +14,7 @@ namespace shoal::net::all {
 /// Options that may change during a connection.
 struct ConnectionOptions {
     Duration timeout = std::chrono::seconds(10);    // silence until the connection ends
-    Duration keep_alive = std::chrono::seconds(1);  // longest pause between pings or the like; < timeout
+    Duration keep_alive = std::chrono::seconds(1);  // longest pause of packets that want an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // longest wait before an ack gets its own packet
     std::uint32_t message_queue_bytes = 512 * 1024;  // limit of each queue: one per channel and weight
     /// Older unreliable messages are dropped, but each may leave in at least one flush.
