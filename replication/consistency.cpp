@@ -279,6 +279,7 @@ bool PeerView::is_consistent() const {
         if (is_free(index) != (slot.entry == kNone)) return false;
         if (is_free(index) && (slot.is_pending || index / 64 < first_free_word_)) return false;
         if (slot.is_pending && !slot.is_queued) return false;
+        if (rests(index) && (slot.is_pending || !slot.has_entity() || slot.is_in_group())) return false;
         if (slot.has_acked && slot.is_fresh) return false;
         used += !is_free(index);
         pending += slot.is_pending;

@@ -36,6 +36,13 @@ Image joined(const Shape* shape, std::vector<std::uint32_t>& words, ForEach&& fo
     return {shape, words};
 }
 
+/// Sets `index` to that of a time, unless it is that of a shorter one.
+void set_shortest(std::uint8_t& index, const std::vector<double>& all, const std::optional<double>& time) {
+    if (!time) return;
+    const auto at = static_cast<std::uint8_t>(std::ranges::lower_bound(all, *time) - all.begin());
+    if (index == 0 || at < index) index = at;
+}
+
 }  // namespace
 
 std::uint32_t Shape::search(ComponentIndex component) const {
@@ -66,6 +73,8 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->has_pairs |= static_cast<bool>(component.pairs);
         shape->has_optional |= component.is_optional;
         shape->has_owned |= component.role == Role::owner;
+        set_shortest(shape->interval, schema_.intervals(), component.interval);
+        set_shortest(shape->goal, schema_.goals(), component.goal);
         if (component.type == &type_address<OwnerState>)
             shape->owner_state = static_cast<std::uint32_t>(shape->lanes.size() - 1);
         shape->is_restricted |= component.viewers != to_everyone() || component.role == Role::owner;

@@ -45,6 +45,7 @@ struct Shape {
     bool has_owned = false;               // the shape has a component with from_owner()
     bool is_restricted = false;           // not everyone gets all components
     std::uint32_t owner_state = kAbsent;  // position of OwnerState in components
+    std::uint8_t interval = 0, goal = 0;  // the shortest ones: indices of Schema::intervals() and goals()
     std::size_t cost = 0;                 // see cost_of(); without parts and references
     // Used by a VersionPool: how many versions have this shape, and the number of the shape in the pool, if
     // there are versions.

@@ -1,6 +1,8 @@
 #pragma once
-// Options of a component beside its codecs: how clients show it, and who decides its value.
+// Options of a component beside its codecs: how clients show it, who decides its value, and how often it is
+// sent.
 
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -84,6 +86,26 @@ struct FollowsTarget {};
 constexpr FollowsTarget follows() {
     return {};
 }
+
+/// Option of a component, tag or relation: changes of an entity that has it are sent to a player not more
+/// often than this. Of several intervals of an entity the shortest counts.
+struct Every {
+    double seconds = 0;  // > 0
+};
+constexpr Every every(std::chrono::duration<double> interval) {
+    return {interval.count()};
+}
+/// Option of a component, tag or relation: changes of an entity that has it shall be sent to a player within
+/// this time. If a player's rate is too low for all changes, those are sent first which would be late first.
+/// Of several goals of an entity the shortest counts; without a goal, a change is late at once. A schema has
+/// at most kMaxGoals different goals.
+struct FreshWithin {
+    double seconds = 0;  // > 0
+};
+constexpr FreshWithin fresh_within(std::chrono::duration<double> time) {
+    return {time.count()};
+}
+inline constexpr std::size_t kMaxGoals = 8;
 
 /// Option of an action: how often a player may do it, on average. If a player does it more often, the actions
 /// wait on the server.

@@ -126,8 +126,24 @@ void Schema::fail(std::string_view name, std::string_view why, std::string_view 
     error_.append(kind).append(" '").append(name).append("' ").append(why);
 }
 
+/// Notes the interval and the goal of a component.
+void Schema::add_times(const SchemaComponent& component) {
+    const auto add = [&](std::vector<double>& all, const std::optional<double>& seconds, std::size_t most) {
+        if (!seconds) return;
+        if (!(*seconds > 0 && *seconds <= 3600))
+            return fail(component.name, "has a time that is not in (0, 1 h]");
+        if (std::ranges::binary_search(all, *seconds)) return;
+        all.insert(std::ranges::upper_bound(all, *seconds), *seconds);
+        if (all.size() > most + 1)
+            fail(component.name, "has one time more than " + std::to_string(most) + " different ones");
+    };
+    add(intervals_, component.interval, 255);
+    add(goals_, component.goal, kMaxGoals);
+}
+
 void Schema::add(SchemaComponent component) {
     finish(component, kComponent);
+    add_times(component);
     const bool has_parts = !component.layout.parts().empty();
     if (component.role == Role::predicted && (has_parts || component.layout.has_references()))
         fail(component.name,

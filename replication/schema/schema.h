@@ -175,15 +175,16 @@ inline constexpr bool is_shown_by = false;
 template <class Fn, class T>
 inline constexpr bool is_shown_by<ShownBy<Fn>, T> = std::is_move_assignable_v<T>;
 
-/// An option in the declaration of a component.
-template <class Option, class T>
-concept ComponentOption = CodecOption<Option, T> || std::same_as<Option, ViewClasses> ||
-    std::same_as<Option, Display> || std::same_as<Option, Role> || std::same_as<Option, Tolerance> ||
-    std::same_as<Option, SeenEverywhere> || is_shown_by<Option, T>;
-
 /// An option in the declaration of a tag.
 template <class Option>
-concept TagOption = std::same_as<Option, ViewClasses> || std::same_as<Option, SeenEverywhere>;
+concept TagOption = std::same_as<Option, ViewClasses> || std::same_as<Option, SeenEverywhere> ||
+    std::same_as<Option, Every> || std::same_as<Option, FreshWithin>;
+
+/// An option in the declaration of a component.
+template <class Option, class T>
+concept ComponentOption =
+    CodecOption<Option, T> || std::same_as<Option, Display> || std::same_as<Option, Role> ||
+    std::same_as<Option, Tolerance> || TagOption<Option> || is_shown_by<Option, T>;
 
 /// An option in the declaration of a relation.
 template <class Option, class R>
@@ -202,6 +203,7 @@ struct ComponentTraits {
     Role role = Role::server;
     std::optional<double> tolerance{};                   // see predicted(); empty: the default
     bool is_everywhere = false, follows_target = false;  // see everywhere() and follows()
+    std::optional<double> interval{}, goal{};            // see every() and fresh_within(); in seconds
 };
 /// What the options of a message or an action say, except its codecs.
 struct StructTraits {
@@ -245,6 +247,8 @@ struct Declared : ComponentTraits, StructTraits {
     void take(const WithState&) { has_state = true; }
     void take(const SeenEverywhere&) { is_everywhere = true; }
     void take(const FollowsTarget&) { follows_target = true; }
+    void take(const Every& given) { interval = given.seconds; }
+    void take(const FreshWithin& given) { goal = given.seconds; }
     void take(const Role& given) {
         has_two_roles = has_two_roles || (role != Role::server && given != role);
         role = given;
@@ -356,7 +360,8 @@ public:
     template <std::default_initializable T, ComponentOption<T>... Options>
     void component(std::string_view name, const Options&... options);
 
-    /// Declares an empty component: only its presence replicates. Options: view classes and everywhere().
+    /// Declares an empty component: only its presence replicates. Options: view classes, everywhere(),
+    /// every() and fresh_within().
     template <ecs::all::Tag T, TagOption... Options>
     void tag(std::string_view name, const Options&... options) {
         add_tag<T>(name, Declared<T>(options...));
@@ -388,6 +393,11 @@ public:
         add_grid<T>({options, {}, {}}, std::move(place));
     }
     const GridRule& grid() const { return grid_; }
+
+    /// The different every() and fresh_within() of the components, in seconds; they rise. The first one is 0
+    /// and stands for none.
+    const std::vector<double>& intervals() const { return intervals_; }
+    const std::vector<double>& goals() const { return goals_; }
 
     /// Declares a component whose singleton replicates, with options as for a component. The server's
     /// singleton gets the tag Replicated; its replica is the client's singleton.
@@ -510,6 +520,7 @@ private:
     void add_grid(GridRule rule, Fn place);
     void add(GridRule rule);
     void add(SchemaComponent component);
+    void add_times(const SchemaComponent& component);
     void add_teleports();
     void add_to_predict();
     void add_owner_state();
@@ -542,6 +553,7 @@ private:
     std::array<std::vector<SchemaStruct>, kStructKinds> structs_;  // by StructKind
     std::string error_;
     GridRule grid_;
+    std::vector<double> intervals_{0}, goals_{0};
     bool is_authority_quantised_ = false;
     bool implies_mine_ = false;  // input() declared the tag Mine
     mutable bool is_used_ = false;
@@ -685,11 +697,11 @@ void Schema::add_grid(GridRule rule, Fn place) {
 
 namespace shoal::replication {
 using all::angle, all::angular, all::any_float, all::at_most, all::bounded, all::Despawn, all::Display,
-    all::element, all::everywhere, all::field, all::fixed_point, all::follows, all::for_each_field,
-    all::from_owner, all::GridOptions, all::GridPlace, all::half_float, all::independent, all::inner,
-    all::kMaxEntityBytes, all::kMaxStableKey, all::linear, all::max_length, all::Mine, all::predicted,
-    all::Press, all::quantised, all::quantised_bits, all::Replica, all::Replicated, all::Schema,
-    all::shown_by, all::slerp, all::smallest_three, all::StableKey, all::to_all_groups, all::to_everyone,
-    all::to_group, all::to_others, all::to_owner, all::to_predictors, all::ToPredict, all::unit_vector,
-    all::ViewClasses, all::with_state;
+    all::element, all::every, all::everywhere, all::field, all::fixed_point, all::follows,
+    all::for_each_field, all::fresh_within, all::from_owner, all::GridOptions, all::GridPlace,
+    all::half_float, all::independent, all::inner, all::kMaxEntityBytes, all::kMaxStableKey, all::linear,
+    all::max_length, all::Mine, all::predicted, all::Press, all::quantised, all::quantised_bits, all::Replica,
+    all::Replicated, all::Schema, all::shown_by, all::slerp, all::smallest_three, all::StableKey,
+    all::to_all_groups, all::to_everyone, all::to_group, all::to_others, all::to_owner, all::to_predictors,
+    all::ToPredict, all::unit_vector, all::ViewClasses, all::with_state;
 }  // namespace shoal::replication

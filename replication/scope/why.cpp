@@ -36,6 +36,9 @@ std::string reason_text(const Why& why) {
             return "waits for room in a packet";
         case Reason::not_acknowledged:
             return "sent in tick " + std::to_string(why.tick) + ", no answer yet";
+        case Reason::waits_for_interval:
+            return "waits: at most every " + short_number(why.interval_s) + " s, next in " +
+                   short_number(why.next_s) + " s";
         case Reason::waits_to_be_updated:
             return "has it as of tick " + std::to_string(why.tick) + ", a newer version waits";
         case Reason::has_it:

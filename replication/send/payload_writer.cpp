@@ -52,23 +52,58 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
     view.move_to_their_queues();
     using Queue = PeerView::Queue;
     const Queue first = view.first(), second = first == Queue::group ? Queue::other : Queue::group;
-    const std::size_t rest = gather_from({first, 0}, room.bits / 2, view, header, room);
-    gather_from({second, 0}, room.bits, view, header, room);
-    gather_from({first, rest}, room.bits, view, header, room);
+    next_ = {};
+    lead_ = view.lead();
+    noted_ = 0;
+    gather_from(first, room.bits / 2, view, header, room);
+    gather_from(second, room.bits, view, header, room);
+    gather_from(first, room.bits, view, header, room);
     if (view.pending_count() == 0) view.tidy();
     if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
 }
 
-/// Gathers from a queue until all candidates surely need more than `room_bits`. Returns the position where it
-/// ended.
-std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerView& view,
-                                       const StateHeader& header, const Room& room) {
-    const net::all::Fifo<std::uint32_t>& queue = view.queue(first.queue);
-    std::size_t position = first.position, oversized_bits = 0;
-    for (; position < queue.size() && oversized_bits < kMaxOversizedBits; ++position) {
+/// Returns the queue of the record that comes next, of all queues but Queue::group.
+PeerView::Queue PayloadWriter::next_queue(const PeerView& view) {
+    using Queue = PeerView::Queue;
+    if (!view.schedule()) return Queue::other;
+    for (; noted_ < candidates_.size(); ++noted_) {
+        const Candidate& candidate = candidates_[noted_];
+        const auto bits = static_cast<std::int64_t>(candidate.bits());
+        if (candidate.queue != Queue::group) lead_ += candidate.queue == Queue::entering ? bits : -bits;
+    }
+    const auto head = [&](Queue which) -> const std::uint32_t* {
+        const net::all::Fifo<std::uint32_t>& queue = view.queue(which);
+        std::size_t& at = next_[static_cast<std::size_t>(which)];
+        while (at < queue.size() && !view[queue[at]].is_pending) ++at;
+        return at < queue.size() ? &queue[at] : nullptr;
+    };
+    if (lead_ <= 0 && head(Queue::entering)) return Queue::entering;
+    Queue best = Queue::entering;
+    Tick earliest = 0;
+    for (std::size_t which = 1; which < PeerView::kQueues; ++which) {
+        const Queue queue = static_cast<Queue>(which);
+        const std::uint32_t* const slot = queue == Queue::entering ? nullptr : head(queue);
+        if (!slot) continue;
+        const Tick deadline = (*view.schedule())[*slot].deadline;
+        if (best != Queue::entering && !is_newer(earliest, deadline)) continue;
+        best = queue;
+        earliest = deadline;
+    }
+    return best;
+}
+
+/// Gathers from a queue until all candidates surely need more than `room_bits`.
+void PayloadWriter::gather_from(PeerView::Queue first, std::size_t room_bits, PeerView& view,
+                                const StateHeader& header, const Room& room) {
+    std::size_t oversized_bits = 0;
+    while (oversized_bits < kMaxOversizedBits) {
         if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
+        const PeerView::Queue which = first == PeerView::Queue::group ? first : next_queue(view);
+        const net::all::Fifo<std::uint32_t>& queue = view.queue(which);
+        std::size_t& position = next_[static_cast<std::size_t>(which)];
+        if (position == queue.size()) break;
         const std::uint32_t index = queue[position];
-        const Place place{first.queue, position};
+        const Place place{which, position++};
         if (!view[index].is_pending || (room.large && view.is_oversized(index))) continue;
         if (const std::optional<std::uint32_t> cluster = view.clusters().cluster_of(index)) {
             const bool was_known = view.clusters().exceeds(*cluster, room.most_bits, tick_);
@@ -85,7 +120,6 @@ std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerV
         drop_from(before);
         if (room.large) view.note_oversized(index);
     }
-    return position;
 }
 
 /// Gathers a cluster, or nothing if it must wait. Returns false if it is too large for any payload: then its
@@ -150,7 +184,7 @@ bool PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& 
                                 Place place) {
     const std::size_t first = candidates_.size(), bits_before = delta_bits_;
     for (const std::uint32_t slot : slots) {
-        if (!view[slot].is_pending && !view[slot].in_flight) continue;
+        if (!view[slot].is_pending && !view[slot].in_flight && !view.rests(slot)) continue;
         add(slot, view, place);
         const std::size_t header_bits = kMinRecordBits * (candidates_.size() - first);
         if (delta_bits_ - bits_before + header_bits > most_bits) return false;

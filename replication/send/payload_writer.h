@@ -1,6 +1,7 @@
 #pragma once
 // Chooses the records of a payload and writes it.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,8 @@ public:
         std::size_t position = 0;                        // in this queue
         bool joins = false;               // the record belongs to the same cluster as the one before
         std::optional<Tick> oldest = {};  // for PeerView::send()
+
+        std::size_t bits() const { return delta.bits + 16; }  // roughly, with its header
     };
 
     /// The shadow must outlive the writer.
@@ -51,7 +54,9 @@ public:
 
     /// Gathers pending records of a peer until they surely need more than room.bits. First gathers from the
     /// queue view.first() until its records need half of room.bits, then from the other queue, and then the
-    /// rest. Within each queue the longest wait is first. A pending record of a cluster brings along all
+    /// rest. Within each queue the longest wait is first. With a schedule, Queue::other stands for all queues
+    /// but Queue::group: Queue::entering has half of their bits, and of the others the earliest deadline is
+    /// first. A pending record of a cluster brings along all
     /// records of the cluster that the peer did not acknowledge. If a cluster would not fit the largest
     /// payload with this header, its records are gathered one by one. Slots with nothing to send stop being
     /// pending.
@@ -80,8 +85,9 @@ private:
         std::size_t position;
     };
 
-    std::size_t gather_from(Place first, std::size_t room_bits, PeerView& view, const StateHeader& header,
-                            const Room& room);
+    void gather_from(PeerView::Queue first, std::size_t room_bits, PeerView& view, const StateHeader& header,
+                     const Room& room);
+    PeerView::Queue next_queue(const PeerView& view);
     bool gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header, const Room& room,
                         Place place);
     void add(std::uint32_t index, PeerView& view, Place place);
@@ -102,8 +108,11 @@ private:
     DeltaCache deltas_;
     const NameSight* sight_ = nullptr;
     Tick tick_ = 0;
-    std::vector<Candidate> candidates_;  // in the order of gather()
-    std::size_t delta_bits_ = 0;         // bits of the deltas of all candidates
+    std::vector<Candidate> candidates_;                  // in the order of gather()
+    std::array<std::size_t, PeerView::kQueues> next_{};  // by queue: the position where to gather next
+    std::int64_t lead_ = 0;  // PeerView::lead(), with the first `noted_` candidates
+    std::size_t noted_ = 0;
+    std::size_t delta_bits_ = 0;  // bits of the deltas of all candidates
     std::uint32_t parted_count_ = 0;
     // Slot and index in candidates_, ordered by slot. Slots that are not listed count kMaxSlots more.
     std::vector<std::uint64_t> by_slot_;

@@ -27,6 +27,7 @@ std::uint32_t PeerView::open(std::uint32_t entry, Roles roles) {
     Slot& slot = slots_[index];
     slot.entry = entry & kNone;
     slot.is_forced = 0;
+    if (schedule_) schedule_->resize(slots_.size());
     if (long_gap_ != 0) {
         deliveries_.resize(slots_.size());
         deliveries_[index] = {};
@@ -53,6 +54,7 @@ void PeerView::set_roles(std::uint32_t index, Roles roles) {
         group_.insert(place, index);
     }
     is_any_misplaced_ = is_any_misplaced_ || slot.is_pending;
+    if (rests(index)) pend(index);
 }
 
 void PeerView::start_generation(Slot& slot) {
@@ -91,20 +93,78 @@ void PeerView::rebase(std::uint32_t index) {
     pend(index);
 }
 
-void PeerView::pend(std::uint32_t index) {
+PeerView::Queue PeerView::queue_of(std::uint32_t index) const {
+    const Slot& slot = slots_[index];
+    if (slot.is_in_group()) return Queue::group;
+    if (!schedule_ || !slot.has_entity()) return Queue::other;
+    if (!slot.has_acked && !slot.in_flight) return Queue::entering;
+    const std::uint8_t goal = (*schedule_)[index].goal;
+    return goal == 0 ? Queue::other : static_cast<Queue>(static_cast<std::size_t>(Queue::entering) + goal);
+}
+
+/// Returns false if the slot is pending already. If not, the caller puts it into its queue.
+bool PeerView::start_pending(std::uint32_t index) {
     Slot& slot = slots_[index];
-    if (slot.is_pending) return;
+    if (slot.is_pending) return false;
+    if (schedule_) schedule_->wake(index);
     pending_count_ += 1;
     // The slot was sent before its turn, for example with its cluster, and is still in the queue. This place
     // is too far in front, because other slots wait longer now. tidy() removes all such slots from the
     // queues, so it is rarely called.
     if (slot.is_queued) tidy();
     slot.is_pending = slot.is_queued = 1;
-    queues_[static_cast<std::size_t>(queue_of(slot))].push(index);
+    return true;
+}
+
+void PeerView::pend(std::uint32_t index) {
+    if (!start_pending(index)) return;
+    if (schedule_) schedule_->set_goal(index, 0);
+    push(index);
+}
+
+/// A lost record keeps its deadline, and its place before newer ones.
+void PeerView::pend_lost(std::uint32_t index) {
+    if (!schedule_) return pend(index);
+    if (start_pending(index)) queues_[static_cast<std::size_t>(queue_of(index))].push_front(index);
+}
+
+void PeerView::pend_change(std::uint32_t index, Tick interval, std::uint8_t goal) {
+    const Slot& slot = slots_[index];
+    if (slot.is_pending) return;
+    if (!schedule_ || slot.is_in_group()) return pend(index);
+    const Tick due = slot.sent + interval;
+    if (rests(index) && !is_newer((*schedule_)[index].due, due)) return;
+    schedule_->wake(index);
+    if (slot.was_sent && is_newer(due, schedule_->now())) return schedule_->rest(index, goal, due);
+    start_pending(index);
+    schedule_->set_goal(index, goal);
+    push(index);
+}
+
+void PeerView::set_schedule(std::span<const Tick> within, Tick longest, Tick now) {
+    schedule_ = std::make_unique<Schedule>(within, longest, now);
+    schedule_->resize(slots_.size());
+}
+
+void PeerView::wake_due(Tick tick) {
+    if (!schedule_) return;
+    schedule_->advance(tick, [this](std::uint32_t slot) { pend_change(slot, 0, (*schedule_)[slot].goal); });
+}
+
+void PeerView::wake_all() {
+    if (schedule_) schedule_->wake_all([this](std::uint32_t slot) { pend(slot); });
+}
+
+void PeerView::note_sent(Queue which, std::size_t bits) {
+    if (which == Queue::group) return;
+    constexpr std::int32_t kMost = 8'192;
+    const std::int32_t more = static_cast<std::int32_t>(std::min<std::size_t>(bits, kMost));
+    lead_ = std::clamp(which == Queue::entering ? lead_ + more : lead_ - more, -kMost, kMost);
 }
 
 void PeerView::unpend(std::uint32_t index) {
     Slot& slot = slots_[index];
+    if (schedule_) schedule_->wake(index);
     if (!slot.is_pending) return;
     slot.is_pending = 0;  // the slot leaves its queue when it reaches the front
     pending_count_ -= 1;
@@ -141,19 +201,20 @@ void PeerView::drop_front(Queue which, std::size_t count) {
 }
 
 void PeerView::tidy() {
-    for (const Queue which : {Queue::group, Queue::other}) drop_front(which, queue(which).size());
+    for (std::size_t which = 0; which < kQueues; ++which)
+        drop_front(static_cast<Queue>(which), queues_[which].size());
 }
 
 void PeerView::move_to_their_queues() {
     if (!std::exchange(is_any_misplaced_, false)) return;
     std::vector<std::uint32_t> misplaced;  // the longest wait last
     tidy();
-    for (const Queue which : {Queue::other, Queue::group}) {
-        net::all::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
+    for (std::size_t which = kQueues; which-- > 0;) {
+        net::all::Fifo<std::uint32_t>& queue = queues_[which];
         std::size_t left = queue.size();
         for (std::size_t i = queue.size(); i-- > 0;) {
             const std::uint32_t index = queue[i];
-            if (queue_of(slots_[index]) == which) {
+            if (queue_of(index) == static_cast<Queue>(which)) {
                 queue[--left] = index;
             } else {
                 misplaced.push_back(index);
@@ -161,8 +222,7 @@ void PeerView::move_to_their_queues() {
         }
         queue.pop(left);
     }
-    for (std::size_t i = misplaced.size(); i-- > 0;)
-        queues_[static_cast<std::size_t>(queue_of(slots_[misplaced[i]]))].push(misplaced[i]);
+    for (std::size_t i = misplaced.size(); i-- > 0;) push(misplaced[i]);
 }
 
 SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick, std::optional<Tick> oldest) {
@@ -188,7 +248,7 @@ void PeerView::on_fate(SentRecord record, std::uint64_t number, Tick tick, bool 
     if (slot.generation != record.generation) return;
     if (long_gap_ != 0 && delivered && !record.is_despawn) deliveries_[index].add(tick, long_gap_);
     if (!delivered) {
-        if (is_newest) pend(index);
+        if (is_newest) pend_lost(index);
     } else if (record.is_despawn) {
         unpend(index);
         if (!is_free(index)) free(index);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include "../history/net_ids.h"
 #include "cluster_slots.h"
 #include "deliveries.h"
+#include "schedule.h"
 #include "sent_ticks.h"
 
 namespace shoal::replication::all {
@@ -132,8 +134,27 @@ public:
     ClusterSlots& clusters() { return clusters_; }
     /// Marks the slot as pending. If it was not pending, it is added to the end of its queue.
     void pend(std::uint32_t slot);
-    /// Marks the slot as not pending.
+    /// As pend(), because the entity changed. With set_schedule() the slot may rest before: `interval` is the
+    /// least time from one record to the next, in ticks, and `goal` an index of Schema::goals().
+    void pend_change(std::uint32_t slot, Tick interval, std::uint8_t goal);
+    /// Marks the slot as not pending, and ends its rest.
     void unpend(std::uint32_t slot);
+
+    /// Makes pend_change() respect intervals and goals. See Schedule.
+    void set_schedule(std::span<const Tick> within, Tick longest, Tick now);
+    /// Makes resting slots pending whose changes are due at `tick`, or all. No effect without set_schedule().
+    void wake_due(Tick tick);
+    void wake_all();
+    /// Returns null without set_schedule().
+    const Schedule* schedule() const { return schedule_.get(); }
+    bool rests(std::uint32_t slot) const { return schedule_ && (*schedule_)[slot].rests; }
+    /// Returns whether changes of some slots were not sent, because they are pending or because they rest.
+    bool has_unsent() const { return pending_count_ != 0 || (schedule_ && schedule_->resting_count() != 0); }
+    /// Returns whether a slot is pending and missed its goal.
+    bool is_late(std::uint32_t slot, Tick tick) const {
+        return slots_[slot].is_pending && queue_of(slot) > Queue::entering &&
+               is_newer(tick, (*schedule_)[slot].deadline);
+    }
 
     /// Makes the slot pending until a record of it is sent, which can be an empty delta. Requires that the
     /// slot has an entity.
@@ -172,10 +193,14 @@ public:
     enum class Queue : std::uint8_t {
         group,  // the slots of group()
         other,
+        // With set_schedule() only, and of `other`: the entities of which the peer has nothing; and from
+        // first_goal on those with a goal, by goal.
+        entering,
+        first_goal,
     };
-    static constexpr std::size_t kQueues = 2;
-    /// A queue of slots, the longest wait first. It can contain slots that are not pending any more: skip
-    /// them.
+    static constexpr std::size_t kQueues = 3 + kMaxGoals;
+    /// A queue of slots, the longest wait first; lost records come before. It can contain slots that are not
+    /// pending any more: skip them.
     const net::all::Fifo<std::uint32_t>& queue(Queue which) const {
         return queues_[static_cast<std::size_t>(which)];
     }
@@ -183,6 +208,10 @@ public:
     /// Queue::other in the last payload.
     Queue first() const { return first_; }
     void set_first(Queue which) { first_ = which; }
+    /// How many bits of Queue::entering were sent more than of the other queues but `group`. Forgets what was
+    /// long ago.
+    std::int32_t lead() const { return lead_; }
+    void note_sent(Queue which, std::size_t bits);
     /// Checks the first `count` slots of a queue, and removes the slots that are not pending any more. The
     /// order of the queue does not change.
     void drop_front(Queue which, std::size_t count);
@@ -203,7 +232,10 @@ public:
 
 private:
     static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }
-    static Queue queue_of(const Slot& slot) { return slot.is_in_group() ? Queue::group : Queue::other; }
+    Queue queue_of(std::uint32_t slot) const;
+    bool start_pending(std::uint32_t slot);
+    void pend_lost(std::uint32_t slot);
+    void push(std::uint32_t slot) { queues_[static_cast<std::size_t>(queue_of(slot))].push(slot); }
     static void start_generation(Slot& slot);
     void free(std::uint32_t slot);
     void stop_awaiting(std::uint32_t slot);
@@ -218,6 +250,8 @@ private:
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
     std::vector<std::uint32_t> group_;
     std::array<net::all::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
+    std::unique_ptr<Schedule> schedule_;                         // null: no intervals and goals
+    std::int32_t lead_ = 0;
     Queue first_ = Queue::group;
     bool is_any_misplaced_ = false;  // a pending slot may be in another queue than queue_of()
     ClusterSlots clusters_;

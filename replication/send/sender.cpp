@@ -38,6 +38,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       max_history_ticks_(ticks_of(options.max_history_s, options.tick_hz)),
       heartbeat_ticks_(ticks_of(options.heartbeat_s, options.tick_hz)),
       play_heartbeat_ticks_(std::min(heartbeat_ticks_, ticks_of(kPlayHeartbeatS, options.tick_hz))),
+      tick_s_(1 / options.tick_hz),
       rebases_per_tick_(1 / (10 * options.tick_hz)),
       quiet_ticks_(ticks_of(kQuietS, options.tick_hz)),
       shows_(schema.find<Teleports>() != kMaxComponents),
@@ -53,6 +54,10 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
+    for (const double seconds : schema.intervals())
+        interval_ticks_.push_back(static_cast<Tick>(std::lround(seconds * options.tick_hz)));
+    for (const double seconds : schema.goals())
+        goal_ticks_.push_back(static_cast<Tick>(seconds * options.tick_hz));
 }
 
 void Sender::update(Tick tick) {
@@ -62,6 +67,8 @@ void Sender::update(Tick tick) {
     shadow_.set_history(history_ticks(tick));
     shadow_.update(tick);
     writer_.start_tick(tick);
+    for (const auto& peer : peers_)
+        if (peer) peer->view.wake_due(tick);
     audience_.resize(shadow_.index_count());
     for (const std::uint32_t entry : shadow_.closed()) close_entry(entry);
     for (const std::uint32_t entry : shadow_.moved())
@@ -86,12 +93,14 @@ void Sender::update(Tick tick) {
 
 /// Marks the slots of the peers that see the change. Other peers must not learn that something changed.
 void Sender::pass_on_change(std::uint32_t entry) {
-    const ViewClasses viewers = shadow_[entry].versions.newest()->viewers;
+    const Version newest = *shadow_[entry].versions.newest();
+    const ViewClasses viewers = newest.viewers;
+    const Tick interval = interval_ticks_[newest.image.shape->interval];
     for (const Audience::Viewer viewer : audience_.of(entry)) {
         PeerState& peer = state(viewer.peer);
         if (!overlap(viewers, peer.view.view_classes(viewer.slot))) continue;
         if (hides_references_ && is_hidden_change(viewer.peer, entry)) continue;
-        peer.view.pend(viewer.slot);
+        peer.view.pend_change(viewer.slot, interval, newest.image.shape->goal);
         peer.last_change = tick_;
     }
 }
@@ -125,6 +134,8 @@ void Sender::make_peer(Peer peer, const PeerOptions& options,
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
     state(peer).predicted = std::move(predicted);
     state(peer).view.keep_deliveries(long_gap_);
+    if (interval_ticks_.size() + goal_ticks_.size() > 2)
+        state(peer).view.set_schedule(goal_ticks_, interval_ticks_.back(), tick_);
     state(peer).last_sent = state(peer).last_change = tick_;
     state(peer).round_trip = max_history_ticks_ / 2;
     state(peer).is_held = true;
@@ -317,12 +328,13 @@ void Sender::rebase_waiting(PeerState& peer) {
 }
 
 void Sender::request_marker(Peer peer) {
+    state(peer).view.wake_all();
     if (!state(peer).flight.has_marker(tick_)) state(peer).wants_marker = true;
 }
 
 bool Sender::is_settled(Peer index) const {
     const PeerState& peer = *peers_[index];
-    const bool has_all = peer.view.pending_count() == 0 && peer.stats.waiting == 0;
+    const bool has_all = !peer.view.has_unsent() && peer.stats.waiting == 0;
     return peer.is_held || (has_all && peer.flight.is_settled(tick_));
 }
 
@@ -330,6 +342,7 @@ Sender::PeerStats Sender::stats(Peer index) const {
     const PeerState& peer = *peers_[index];
     PeerStats stats = peer.stats;
     stats.pending = peer.view.pending_count();
+    if (const Schedule* const schedule = peer.view.schedule()) stats.pending += schedule->resting_count();
     stats.slots_used = peer.view.used_count();
     stats.unjoined = peer.view.awaited_count();
     return stats;
@@ -387,6 +400,12 @@ Why Sender::why(Peer index, ecs::Entity entity) const {
         why.reason = !slot.has_acked   ? (slot.is_fresh ? Reason::waits_to_be_sent : Reason::not_acknowledged)
                      : slot.is_pending ? Reason::waits_to_be_updated
                                        : Reason::has_it;
+        if (view.rests(*found)) {
+            why.reason = Reason::waits_for_interval;
+            const Image image = shadow_[entry].versions.newest()->image;
+            why.interval_s = shadow_.schema().intervals()[image.shape->interval];
+            why.next_s = tick_s_ * ((*view.schedule())[*found].due - tick_);
+        }
         why.tick = slot.has_acked ? slot.acked : slot.sent;
         const Schema& schema = shadow_.schema();
         for (const ComponentIndex component : shadow_[entry].versions.newest()->image.shape->components)
@@ -542,7 +561,8 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     const Tick wanted = shows_ ? std::max(quiet_ticks_, peer.last_sent - peer.last_change) : longest;
     const bool is_urgent = peer.margin && peer.margin->is_late;
     const bool heartbeat = is_urgent || tick_ - peer.last_sent >= std::min(longest, wanted);
-    if (peer.view.pending_count() == 0 && !peer.wants_marker && !heartbeat) return {};
+    if (peer.view.pending_count() == 0 && !heartbeat && (!peer.wants_marker || peer.view.has_unsent()))
+        return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     const Tick quiet = tick_ - peer.last_change;
     StateHeader header;
@@ -565,8 +585,10 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.record_count = static_cast<std::uint32_t>(writer_.candidates().size());
     const std::size_t count = writer_.fit(header, room_bits);
     header.record_count = static_cast<std::uint32_t>(count);
-    const auto is_last = [&] { return peer.view.pending_count() == 0 && peer.stats.waiting == 0; };
-    if (count == 0 && !(is_last() && header.complete && (peer.wants_marker || heartbeat))) return {};
+    const auto is_last = [&] { return !peer.view.has_unsent() && peer.stats.waiting == 0; };
+    const bool is_silent = heartbeat && peer.view.pending_count() == 0 && peer.view.has_unsent();
+    if (count == 0 && !is_silent && !(is_last() && header.complete && (peer.wants_marker || heartbeat)))
+        return {};
     commit(peer, number, count);
     // After commit() the marker may name fewer packets. The marker never has more bits than fit() counted for
     // it.
@@ -610,6 +632,10 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
     for (const PayloadWriter::Candidate& candidate : writer_.candidates().first(count)) {
         done[static_cast<std::size_t>(candidate.queue)] = candidate.position + 1;
         const PeerView::Slot& slot = peer.view[candidate.header.slot];
+        if (peer.view.schedule()) {
+            peer.stats.goals_missed += peer.view.is_late(candidate.header.slot, tick_);
+            peer.view.note_sent(candidate.queue, candidate.bits());
+        }
         if (slot.in_flight) peer.flight.overtake(slot.packet);
         peer.flight.add(peer.view.send(candidate.header.slot, number, tick_, candidate.oldest));
         peer.stats.records_sent += 1;
@@ -619,9 +645,12 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
     for (std::size_t which = 0; which < done.size(); ++which)
         peer.view.drop_front(static_cast<PeerView::Queue>(which), done[which]);
     using Queue = PeerView::Queue;
-    const bool others_wait =
-        done[static_cast<std::size_t>(Queue::other)] == 0 && !peer.view.queue(Queue::other).empty();
-    peer.view.set_first(others_wait ? Queue::other : Queue::group);
+    bool others_wait = false, others_go = false;
+    for (std::size_t which = 1; which < done.size(); ++which) {
+        others_go = others_go || done[which] != 0;
+        others_wait = others_wait || !peer.view.queue(static_cast<Queue>(which)).empty();
+    }
+    peer.view.set_first(others_wait && !others_go ? Queue::other : Queue::group);
 }
 
 /// Returns whether a peer has a slot for each entity that it sees and that does not wait, and for no other.

@@ -54,10 +54,11 @@ public:
         // Clusters that needed more than the largest payload, so that their entities did not arrive together.
         // A cluster counts once for each tick.
         std::uint64_t parted_clusters = 0;
-        std::uint32_t pending = 0;     // entity slots with something to send
-        std::uint32_t slots_used = 0;  // entity slots in use
-        std::uint32_t waiting = 0;     // entities that wait for a slot
-        std::uint32_t unjoined = 0;    // see start_peer()
+        std::uint64_t goals_missed = 0;  // records sent later than fresh_within() says
+        std::uint32_t pending = 0;       // entity slots with something to send, now or after an interval
+        std::uint32_t slots_used = 0;    // entity slots in use
+        std::uint32_t waiting = 0;       // entities that wait for a slot
+        std::uint32_t unjoined = 0;      // see start_peer()
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.
@@ -267,12 +268,14 @@ private:
 
     // The times of the options, in ticks.
     std::uint32_t history_ticks_, max_history_ticks_, heartbeat_ticks_, play_heartbeat_ticks_;
+    double tick_s_;            // length of a tick
     double rebases_per_tick_;  // part of a peer's entities
     Tick quiet_ticks_;         // so long after the last change clients learn that the world stands still
     bool shows_;               // the schema has a component with a Display
     Tick long_gap_;            // 0: no deliveries are kept
     bool predicts_;            // see Schema::predicts()
     bool has_inputs_;          // the schema has an input
+    std::vector<Tick> interval_ticks_, goal_ticks_;  // Schema::intervals() and goals()
     Shadow shadow_;
     Audience audience_;
     Scope scope_;

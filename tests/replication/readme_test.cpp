@@ -107,6 +107,8 @@ struct Hat {
     int size = 0;
 };
 struct Scoreboard {};
+struct Runner {};
+struct Tree {};
 struct HeldBy {
     static constexpr auto relation = ecs::exclusive;
 };
@@ -185,6 +187,7 @@ TEST(Readme, APlayerSeesWhatTheRuleSays) {
     Schema schema;
     schema.component<Position>("position");
     schema.component<Stealth>("stealth");
+#include "readme/replication/scope/how_often_and_what_comes_first_1.inc"
 #include "readme/replication/scope/the_rule_1.inc"
 #include "readme/replication/scope/who_sees_an_entity_1.inc"
     ASSERT_EQ(schema.error(), "");

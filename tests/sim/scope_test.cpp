@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -50,9 +51,9 @@ Schema parts_schema() {
     Schema schema;
     schema.component<Here>("here");
     schema.component<HiddenNumber>("secret");
-    schema.component<Cloak>("cloak");
+    schema.component<Cloak>("cloak", fresh_within(std::chrono::milliseconds(100)));
     schema.tag<Banner>("banner", everywhere());
-    schema.component<Thoughts>("thoughts");
+    schema.component<Thoughts>("thoughts", every(std::chrono::milliseconds(200)));
     schema.pair<Carried>("carried", follows());
     schema.pair<Knows>("knows");
     schema.grid<Here>({.radius = 20, .leave_radius = 24});
