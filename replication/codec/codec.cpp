@@ -54,7 +54,7 @@ template <Coder C>
 [[gnu::always_inline]] inline bool code_component(C& coder, const ComponentLayout& layout, const Known& known,
                                                   const std::uint32_t* base_parts, Word<C>* lanes,
                                                   Parts<C> parts, std::optional<std::uint64_t> usual = {},
-                                                   std::optional<std::uint64_t> moved = {}) {
+                                                  std::optional<std::uint64_t> moved = {}) {
     const unsigned count = layout.piece_count();
     std::size_t first = count;
     if constexpr (!C::kReads)

@@ -119,9 +119,8 @@ void code_predicted(C& coder, Lane lane, LaneGroup group, const Known& known, Wo
     }
     for (std::uint32_t i = 0; i < group.count; ++i) {
         Word<C>& word = lanes[group.first + i];
-        const std::uint32_t value =
-            code_moving(coder, known.base[group.first + i], predicted[i], C::kReads ? 0 : word, last,
-                        known.older ? known.factor : 0);
+        const std::uint32_t value = code_moving(coder, known.base[group.first + i], predicted[i],
+                                                C::kReads ? 0 : word, last, known.older ? known.factor : 0);
         if constexpr (C::kReads) word = value;
         if (C::kReads && !lane.is_legal(value)) coder.fail();
     }

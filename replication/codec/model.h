@@ -8,8 +8,8 @@
 
 namespace shoal::replication::all {
 
-/// A Model has one probability for each slot. Each residual table has kResidualSlots slots: three of the sign,
-/// that of the first decision about the class, and one for each class.
+/// A Model has one probability for each slot. Each residual table has kResidualSlots slots: three of the
+/// sign, that of the first decision about the class, and one for each class.
 inline constexpr unsigned kResidualSlots = 24, kResidualTables = 120, kLastClass = 19;
 inline constexpr unsigned kUsualSlot = kResidualTables * kResidualSlots, kShapeSlot = kUsualSlot + 8,
                           kChangedSlot = kShapeSlot + 4, kDiffersSlot = kChangedSlot + 4,

@@ -1,6 +1,6 @@
 #pragma once
-// Coders that take less than a bit for a decision that is likely. Source of the idea: Martin, "Range encoding",
-// 1979. See README.md.
+// Coders that take less than a bit for a decision that is likely. Source of the idea: Martin, "Range
+// encoding", 1979. See README.md.
 
 #include "coder.h"
 #include "model.h"
@@ -99,7 +99,6 @@ public:
     RangeEncoder(BitWriter& out, const Model& model) : out_(out), model_(model) {}
 
     bool decide(bool value, unsigned slot) {
-        extern std::uint64_t gcount[kModelSlots][2]; ++gcount[slot][value];
         const std::uint64_t ones = (range_ >> 8) * model_[slot];
         range_ -= ones;
         if (value) {

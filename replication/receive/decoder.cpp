@@ -46,8 +46,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
         if (header.is_listed) listed = list.listed;
     }
     const Tick tick = header.tick;
-    if (const Verdict verdict =
-            stage_records(header, RecordHeaderCoder(header, listed), in);
+    if (const Verdict verdict = stage_records(header, RecordHeaderCoder(header, listed), in);
         verdict != Verdict::accepted)
         return verdict;
     keep_list(number);
@@ -84,8 +83,7 @@ void Decoder::forget_old_tick(Tick now) {
 }
 
 /// Decodes all records into staged_.
-Decoder::Verdict Decoder::stage_records(const StateHeader& header, RecordHeaderCoder records,
-                                        BitReader& in) {
+Decoder::Verdict Decoder::stage_records(const StateHeader& header, RecordHeaderCoder records, BitReader& in) {
     staged_.clear();
     staged_words_.clear();
     staged_cost_ = 0;

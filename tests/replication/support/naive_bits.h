@@ -111,7 +111,8 @@ public:
         }
         if (size == 0) return 0;
         const bool is_negative = bit(first + sign);
-        if (size > 0x80000000u || (size == 0x80000000u && !is_negative)) refuse("a difference of 2^31 or more");
+        if (size > 0x80000000u || (size == 0x80000000u && !is_negative))
+            refuse("a difference of 2^31 or more");
         return static_cast<std::uint32_t>(2 * size - is_negative);
     }
 

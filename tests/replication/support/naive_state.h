@@ -53,7 +53,8 @@ public:
         if (base != nullptr && trend.older != nullptr && trend.factor != 0)
             moved = pieces(*trend.older, *base);
         const bool moves = std::find(moved.begin(), moved.end(), true) != moved.end();
-        const std::size_t pieces_moved = static_cast<std::size_t>(std::count(moved.begin(), moved.end(), true));
+        const std::size_t pieces_moved =
+            static_cast<std::size_t>(std::count(moved.begin(), moved.end(), true));
         is_usual_ = moves && bits_.bit(2880 + static_cast<unsigned>(std::min<std::size_t>(pieces_moved, 7)));
         std::set<std::uint32_t> indices;
         if (is_usual_) {
@@ -261,7 +262,10 @@ private:
             const std::uint32_t change = out[i] - base.lanes[group.first + i];
             const unsigned width = width_of(zigzag(change));
             const unsigned scale = std::min((width + last_ + 1) / 3, 19u);
-            const unsigned reach = older_ == nullptr || factor_ < 128 ? 0 : factor_ < 256 ? 1 : factor_ < 512 ? 2 : 3;
+            const unsigned reach = older_ == nullptr || factor_ < 128 ? 0
+                                   : factor_ < 256                    ? 1
+                                   : factor_ < 512                    ? 2
+                                                                      : 3;
             const std::uint32_t code = bits_.residual(std::min((width + 2 * last_ + 3) / 4, 20u),
                                                       20 * reach + scale, scale, sign_of(change));
             last_ = width_of(code);
@@ -431,7 +435,7 @@ private:
     Bits& bits_;
     std::uint32_t factor_ = 0;
     bool is_usual_ = false;
-    bool has_moved_ = false;  // it is known which groups and parts moved
+    bool has_moved_ = false;        // it is known which groups and parts moved
     const Value* older_ = nullptr;  // the older version's value of the component that is being read
     unsigned last_ = 5;
 };
