@@ -72,27 +72,17 @@ void ServerInputs::apply(Tick tick, net::Time now) {
         driven_.push_back(entity);
         if (!player->inputs || !player->inputs->age()) continue;
         seen_by_.peer = *sender_.owner(entity);
-        write(entity, player->input);
+        codec_.write(world_, entity, component_, type_, player->input);
     }
     for (const ecs::Entity entity : former_)
         if (world_.is_alive(entity) && world_.has(entity, component_) && !player_of(entity))
-            write(entity, neutral_);
+            codec_.write(world_, entity, component_, type_, neutral_);
 }
 
 /// Returns the player that owns an entity, or null.
 Player* ServerInputs::player_of(ecs::Entity entity) const {
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
     return owner ? players_.find_peer(*owner) : nullptr;
-}
-
-/// Runs no change hooks if the value stays the same.
-void ServerInputs::write(ecs::Entity entity, std::span<const std::uint32_t> words) {
-    world_.patch(entity, component_, [&](void* value) {
-        codec_.quantise(type_, value, words_);
-        if (std::equal(words.begin(), words.end(), words_.begin(), words_.end())) return false;
-        codec_.restore(type_, words, value);
-        return true;
-    });
 }
 
 }  // namespace shoal::replication::all
