@@ -27,9 +27,13 @@ void ActionQueue::forget_messages() {
 void ActionQueue::add(ActionStream stream, ActionRecord record) {
     assert(!is_full(stream));
     Stream& to = at(stream);
-    to.payloads_left =
-        std::max(to.payloads_left, measure_action(schema_, record) <= kSmallBits ? kSmallPayloads : 1);
+    to.payloads_left = std::max(to.payloads_left, payloads_for(record));
     to.waiting.push_back(std::move(record));
+}
+
+/// Returns how many payloads in a row carry an action that was added or lost.
+std::uint32_t ActionQueue::payloads_for(const ActionRecord& record) const {
+    return measure_action(schema_, record) <= kSmallBits ? kSmallPayloads : 1;
 }
 
 const ActionRecord* ActionQueue::front(ActionStream stream, std::uint32_t low_sequence) const {
@@ -136,8 +140,8 @@ void ActionQueue::on_fate(std::uint64_t packet, bool delivered) {
         if (!is_newer(sent.end[i], stream.received)) continue;
         if (delivered) {
             stream.received = sent.end[i];
-        } else {
-            stream.payloads_left = std::max(stream.payloads_left, 1u);
+        } else if (!stream.waiting.empty()) {
+            stream.payloads_left = std::max(stream.payloads_left, payloads_for(stream.waiting.back()));
         }
     }
     sent_[found].packet = 0;

@@ -78,6 +78,7 @@ private:
     std::span<const ActionRecord> run_of(const Stream& stream, std::size_t share_bits,
                                          std::size_t& room_bits) const;
     bool is_in_flight(std::size_t stream) const;
+    std::uint32_t payloads_for(const ActionRecord& record) const;
 
     const Schema& schema_;
     std::array<Stream, kActionStreams> streams_;

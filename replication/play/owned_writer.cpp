@@ -187,8 +187,7 @@ void OwnedWriter::on_fate(std::uint64_t packet, bool delivered) {
     const bool was_waiting = !waiting_.empty() && !is_newer(waiting_.front().version, newest);
     if (delivered)
         std::erase_if(waiting_, [&](const OwnedValue& value) { return !is_newer(value.version, newest); });
-    // The payload may have had no room for the newer ones.
-    if (was_waiting && !waiting_.empty()) payloads_left_ = std::max(payloads_left_, 1u);
+    if (was_waiting && !waiting_.empty()) payloads_left_ = kSmallPayloads;  // there may be newer ones, too
 }
 
 bool OwnedWriter::receive(std::optional<OwnedRefusal> refusal) {
