@@ -464,7 +464,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     write_state_header(header, &first);
     RecordHeaderCoder(header).write({0, RecordKind::full, 0, 1}, &first);
     write_image(schema, Image{}, before, first);
-    EXPECT_EQ(bytes_of(first), bytes_of_hex("d0 07 00 00 82 c0 00 00 00 00 46 12 7a 3b 40 06"));
+    EXPECT_EQ(bytes_of(first), bytes_of_hex("d0 07 00 00 82 80 01 00 00 00 8c 24 f4 76 80 0c"));
 
     header.tick = 1001;
     header.anchor = {1, 1};
@@ -479,7 +479,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     records.write({0, RecordKind::delta, 1000, 0}, &second);
     write_image(schema, before, now, second);
     records.write(left, &second);
-    EXPECT_EQ(bytes_of(second), bytes_of_hex("61 08 44 11 22 16 41 04"));
+    EXPECT_EQ(bytes_of(second), bytes_of_hex("61 08 84 22 44 2c 82 08"));
 }
 
 }  // namespace
