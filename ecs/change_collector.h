@@ -90,7 +90,7 @@ public:
     /// Empties changes() and destroyed(). Keeps the memory.
     void clear();
 
-    /// For tests: each entity is in one row at most, destroyed ones in none without copy_from().
+    /// For tests: whether each entity is in one list, at most once; not so after World::copy_from().
     bool is_consistent() const;
 
 private:

@@ -352,7 +352,7 @@ public:
     ComponentId add(const ComponentType& type);
 
     /// Registers the types that only `other` has, under the same ids. Returns false and does nothing if an id
-    /// names different types in both tables.
+    /// names types that differ in name, layout, relation, or in having a move or destroy function.
     bool register_as(const ComponentTable& other);
 
     /// Frees memory for archetypes whose index is not less than `archetypes`.

@@ -126,7 +126,8 @@ public:
     /// Makes this world hold the same entities as `other`: the same handles and singletons, and copies of all
     /// components that clone() would copy. Calls clear() first, and the add hooks at last; so an entity of
     /// both worlds is in both lists of a ChangeCollector. Returns false and does nothing if an id names
-    /// different components in the two worlds; also false if hooks spawn entities whenever clear() is called.
+    /// components in the two worlds that differ in name, layout, relation, or in having a move or destroy
+    /// function; also false if hooks spawn entities whenever clear() is called.
     /// Requires that neither world is deferred.
     bool copy_from(const World& other);
 

@@ -32,8 +32,11 @@ public:
         items_.push_back(item);
     }
     /// Adds an item before index 0. Takes constant time on average.
-    void push_front(const T& item) {
-        if (head_ == 0) items_.insert(items_.begin(), head_ = size() + 8, item);
+    void push_front(T item) {
+        if (head_ == 0) {
+            items_.reserve(3 * size() + 16);  // room for push(), too
+            items_.insert(items_.begin(), head_ = size() + 8, item);
+        }
         items_[--head_] = item;
     }
     void pop(std::size_t count = 1) {

@@ -96,7 +96,7 @@ private:
     Gate gate_;
     AddressProof challenges_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection yet, or no longer
-    std::size_t next_first_ = 0;                // index in peers_ at which the next flush begins
+    std::size_t next_first_ = 0;  // modulo the size: index in peers_ at which the next flush begins
     double allowance_ = 0;  // with max_bytes_per_second: bytes that may be sent now to all peers together
     Time flushed_{0};       // time of the last flush()
     Time updated_{0};       // time of the last update()

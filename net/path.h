@@ -52,7 +52,7 @@ public:
     /// The same while an ack is overdue. After a pause this makes 60, fewer than the 64 packets by which the
     /// client's challenge may be overtaken.
     static constexpr double kMaxChallengesOverdue = 20;
-    static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;  // the largest: kind, numbers, tag
+    static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;  // kind, packet number, number, tag
 
     Path(const Address& proven, Time now) : main_{proven, now, now}, changed_(now) {}
 

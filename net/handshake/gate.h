@@ -69,7 +69,7 @@ private:
         PeerId peer;  // the present or last peer in this place
         std::list<Pending>::iterator pending{};
         std::uint64_t attempt = 0;  // hash of the connect packet (address, nonce, ephemeral key)
-        std::uint64_t token = 0;    // hash of the connect token's id; 0: no token
+        std::uint64_t token = 0;    // hash of the connect token's id; 0: none, or it may be used again
         std::uint64_t home = 0;     // hash_of() the client's proven address
         Networks networks;          // networks of this address; of a former one if they were full
         bool is_limited = true;     // whether HostConfig::max_peers_per_ip concerns this address

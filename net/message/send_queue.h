@@ -11,7 +11,8 @@ namespace shoal::net::all {
 class SendQueue {
 public:
     static constexpr std::uint32_t kNone = kNoIndex;
-    /// An unsent message or piece counts as its bytes plus this in the limit of its queue, like its heap.
+    /// An unsent message or piece counts as its bytes plus this in the limit of its queue. Its
+    /// heap never exceeds the sum.
     static constexpr std::size_t kEntryBytes = 176;
 
     /// `max_bytes`: limit of each queue, one for each channel and weight. `first_id`: >= 1, on both sides.
@@ -24,7 +25,8 @@ public:
     bool push(const Delivery& how, std::span<const std::byte> message);
     /// Sets the queue time of messages that are pushed from now on.
     void set_time(Time now) { now_ = now; }
-    /// Once per flush and time: drops unreliable messages older than `max_age` that waited in an earlier one.
+    /// Drops unreliable messages older than `max_age` that waited in an earlier flush. Further calls at the
+    /// same time have no effect.
     void drop_old(Duration max_age, Time now);
 
     /// What the SendQueue must know of the packet that is to be filled.
@@ -61,9 +63,9 @@ public:
 
     /// Call it when a packet of `bytes` bytes was sent: adds credit for repeats.
     void paid(std::size_t bytes);
-    /// The largest share of repeats in all bytes sent, 0 to 1, and the limit of each queue. Queued messages
-    /// stay, even if they exceed a lower limit.
+    /// The largest share of repeats in all bytes sent, 0 to 1.
     void set_repeat_share(double share) { repeat_share_ = share; }
+    /// The limit of each queue. Queued messages stay, even if they exceed a lower limit.
     void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
 
     /// Returns true if no message is queued, and each reliable message was acknowledged.
@@ -102,7 +104,13 @@ private:
         Weight weight{};           // weight of the key's messages without an id
     };
     /// The queues of a weight: lost messages, then the unsent ones of each Channel, which take turns.
-    enum Place : std::uint8_t { lost_twice, lost_once, first_unsent, unsent_reliable = 4, kPlaces };
+    enum Place : std::uint8_t {
+        lost_twice,
+        lost_once,
+        first_unsent,
+        unsent_reliable = first_unsent + 2,
+        kPlaces
+    };
     struct Queue {
         std::uint32_t first = kNone, last = kNone;
     };

@@ -113,7 +113,7 @@ NetError error_of(int code) {
 NetError last_error() {
     return error_of(System::last_code());
 }
-/// It may belong to an earlier datagram.
+/// Returns whether the error may belong to an earlier datagram.
 bool is_about_peer(NetError error) {
     return error == NetError::unreachable || error == NetError::port_closed;
 }

@@ -20,6 +20,9 @@ TEST(Fifo, MatchesDeque) {
         if (random() % 2 || model.empty()) {
             fifo.push(step);
             model.push_back(step);
+        } else if (random() % 2) {
+            fifo.push_front(step);
+            model.push_front(step);
         } else {
             const std::size_t count = 1 + random() % model.size();
             fifo.pop(count);
