@@ -116,6 +116,19 @@ struct Desk {
         visit.client.receive(kServer, take(wire), now);
         return take(visit.wire);
     }
+    /// A client with this token is answered, but another one takes the last seat before it, and leaves again.
+    void lose_the_last_seat(Visit& visit, const ClientToken& token) {
+        to_host(visit.address, knock(visit, token));
+        const Datagram answer = take(wire);
+        Visit other;
+        connect(other, Wish().token());
+        visit.client.receive(kServer, answer, now);
+        host.receive(visit.address, take(visit.wire), now);
+        settle(visit);
+        EXPECT_EQ(visit.recorder.last_reason, DisconnectReason::refused_full);
+        other.client.disconnect(other.client.server(), DisconnectReason::closed, "", now);
+        settle(other);
+    }
     void expect_refused(const Visit& visit, DisconnectReason reason, std::string_view text) {
         EXPECT_EQ(visit.client.state(), Client::State::idle);
         EXPECT_EQ(visit.recorder.last_reason, reason);
@@ -448,17 +461,8 @@ TEST(TokenHandshake, AClientThatNeverConnectedCanUseItsTokenAgain) {
     config.max_peers = 1;
     Desk desk(config);
     const ClientToken token = Wish().token();
-    Visit alice, bob(kMallory, 71), again(kMallory, 72);
-    const Datagram from_bob = desk.knock(bob, token);
-    desk.to_host(kMallory, from_bob);
-    const Datagram to_bob = desk.take(desk.wire);
-    desk.connect(alice, Wish().token());
-    bob.client.receive(kServer, to_bob, desk.now);
-    desk.host.receive(kMallory, desk.take(bob.wire), desk.now);
-    desk.settle(bob);
-    EXPECT_EQ(bob.recorder.last_reason, DisconnectReason::refused_full);
-    alice.client.disconnect(alice.client.server(), DisconnectReason::closed, "", desk.now);
-    desk.settle(alice);
+    Visit bob(kMallory, 71), again(kMallory, 72);
+    desk.lose_the_last_seat(bob, token);
     desk.connect(again, token);
     EXPECT_EQ(again.client.state(), Client::State::connected);
     EXPECT_EQ(desk.doorman.never_connected.size(), 1u);
@@ -470,16 +474,8 @@ TEST(TokenHandshake, AFormerPlaceDoesNotTakeTheTokenWithIt) {
     config.max_peers = 1;
     Desk desk(config);
     const ClientToken token = Wish().token();
-    Visit alice, bob(kMallory, 71), again(kMallory, 72), twin(kMallory, 73);
-    desk.to_host(kMallory, desk.knock(bob, token));
-    const Datagram to_bob = desk.take(desk.wire);
-    desk.connect(alice, Wish().token());
-    bob.client.receive(kServer, to_bob, desk.now);
-    desk.host.receive(kMallory, desk.take(bob.wire), desk.now);
-    desk.settle(bob);
-    ASSERT_EQ(bob.recorder.last_reason, DisconnectReason::refused_full);
-    alice.client.disconnect(alice.client.server(), DisconnectReason::closed, "", desk.now);
-    desk.settle(alice);
+    Visit bob(kMallory, 71), again(kMallory, 72), twin(kMallory, 73);
+    desk.lose_the_last_seat(bob, token);
     desk.to_host(kMallory, desk.knock(again, token));
     desk.wire.sent.clear();  // the answer is lost
     EXPECT_TRUE(is_consistent(desk.host));
