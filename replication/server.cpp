@@ -21,7 +21,7 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 constexpr std::uint32_t kControlKey = 0xffff'fffd;  // message key of control messages
 constexpr std::size_t kMaxUnsentBytes = 64 * 1024;  // of control messages for one player
 constexpr std::ptrdiff_t kTypedHeaderBytes = 2;     // before a typed message: kind and stream
-constexpr std::size_t kMaxNamed = 1'024;            // see Players::Player::named
+constexpr std::size_t kMaxNamed = 1'024;            // see Player::named
 constexpr net::Duration kLatestEvent = std::chrono::milliseconds(500);
 
 SenderOptions with_deliveries(SenderOptions options, const Schema& schema) {
@@ -507,9 +507,12 @@ void Server::send_control(Player& player, std::vector<std::byte> message) {
 }
 
 void Server::flush_control(Player& player) {
-    while (!player.unsent.empty() &&
-           host_.send_message(player.connection, net::ordered_by(kControlKey), player.unsent.front()) !=
-               net::SendResult::queue_full) {
+    while (!player.unsent.empty()) {
+        const net::SendResult result =
+            host_.send_message(player.connection, net::ordered_by(kControlKey), player.unsent.front());
+        if (result == net::SendResult::queue_full) return;
+        if (result == net::SendResult::too_large)  // for the queue: the next tick() disconnects the player
+            return void(player.unsent_bytes = kMaxUnsentBytes + 1);
         player.unsent_bytes -= player.unsent.front().size();
         player.unsent.pop_front();
     }

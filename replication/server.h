@@ -268,7 +268,7 @@ public:
     void on_away(std::function<void(PlayerId)> handler) { away_ = std::move(handler); }
     /// Sets the function that is called when a player that was away plays again. tick() calls it, as
     /// on_join(). The client never gets messages and action events sent while the player was away, nor some
-    /// that were sent shortly before.
+    /// that were sent shortly before, and may not be told of a value that was refused then.
     void on_back(std::function<void(PlayerId)> handler) { back_ = std::move(handler); }
     /// The present connection of a player, for the functions of host(); empty if there is none. It equals the
     /// player's id until the player comes back on another connection. Afterwards another player can have the

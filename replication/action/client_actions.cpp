@@ -213,7 +213,8 @@ bool ClientActions::keep(ActionResults results, Gone gone, std::size_t bytes) {
 bool ClientActions::take_answers() {
     answer_bytes_ = 0;
     for (const auto& [results, gone] : std::exchange(answers_, {})) {  // handlers may receive more
-        if (!use_results(results)) is_broken_ = true;
+        is_broken_ = is_broken_ || !use_results(results);
+        if (is_broken_) return false;
         use_gone(gone);
     }
     return !is_broken_;

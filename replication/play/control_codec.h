@@ -59,7 +59,7 @@ void read_field(T& value, BitReader& in) {
         if constexpr (sizeof(T) == 8) number |= std::uint64_t{in.read(32)} << 32;
         value = static_cast<T>(number);
     } else if constexpr (ControlList<T>) {
-        // Each element takes at least a bit, so the list is not much larger than the message.
+        // Each element takes a bit or more, so a message bounds the list, before is_valid() does.
         for (std::uint32_t left = in.read_golomb(0); left > 0 && in.ok(); --left) {
             typename T::value_type element{};
             read_field(element, in);

@@ -28,7 +28,8 @@ namespace shoal::replication::all {
 struct Player {
     /// Returns whether the server has handled this.
     bool has_done(const Before& before) const {
-        return static_cast<std::int16_t>(messages - before.messages) >= 0 && owned.has_run(before.owned) &&
+        return static_cast<std::int16_t>(messages - before.messages) >= 0 &&
+               (before.owned == 0 || owned.has_run(before.owned)) &&
                (!before.actions || !actions || actions->inbox.has_run(*before.actions));
     }
 
@@ -72,7 +73,9 @@ public:
     Player* find_connected(net::PeerId connection) {
         return const_cast<Player*>(std::as_const(*this).find_connected(connection));
     }
-    Player* find_peer(Sender::Peer peer) const { return peer < by_peer_.size() ? by_peer_[peer] : nullptr; }
+    const Player* find_peer(Sender::Peer peer) const {
+        return peer < by_peer_.size() ? by_peer_[peer] : nullptr;
+    }
     /// Returns the player that must leave so that one more player, of these networks, can be away; null if
     /// there is room. At most `most` players are away, and of each machine and network as many as
     /// net::all::Networks::limit_at() says for `per_machine`. The player that is away longest leaves: of a

@@ -80,7 +80,7 @@ void ServerInputs::apply(Tick tick, net::Time now) {
 }
 
 /// Returns the player that owns an entity, or null.
-Player* ServerInputs::player_of(ecs::Entity entity) const {
+const Player* ServerInputs::player_of(ecs::Entity entity) const {
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
     return owner ? players_.find_peer(*owner) : nullptr;
 }

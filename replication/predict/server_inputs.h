@@ -47,7 +47,7 @@ private:
         const Sender& sender_;
     };
 
-    Player* player_of(ecs::Entity entity) const;
+    const Player* player_of(ecs::Entity entity) const;
     void write(ecs::Entity entity, std::span<const std::uint32_t> words);
 
     static constexpr net::Duration kPatience = std::chrono::milliseconds(250);

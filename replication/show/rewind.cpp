@@ -80,11 +80,11 @@ double Rewind::least_lag(const Player& player, Tick now) const {
 void Rewind::set(Player& player, Tick now, double lag, bool counts) {
     if (!sender_.newest_delivered(player.peer)) return;
     SeenTime& seen = player.seen;
-    seen.lag = std::min(std::max(lag, least_lag(player, now)), max_ticks_);
-    seen.stats.breaches += counts && seen.lag != lag;
-    seen.least_lag = std::max(slowed(seen, now), seen.lag - slack_);
+    const double allowed = std::min(std::max(lag, least_lag(player, now)), max_ticks_);
+    seen.stats.breaches += counts && allowed != lag;
+    seen.least_lag = std::max(slowed(seen, now), allowed - slack_);
     seen.tick = now;
-    seen.time = before(now, seen.lag);
+    seen.time = before(now, allowed);
 }
 
 /// Returns the entity as of a tick of which a player with this view has a record.

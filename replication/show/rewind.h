@@ -26,7 +26,6 @@ struct RewindStats {
 struct SeenTime {
     std::optional<RenderTime> time;
     std::optional<Tick> tick;  // of the last set_time() with a lag
-    double lag = 0;            // in ticks, at `tick`: that of `time`
     double least_lag = 0;      // in ticks, at `tick`; a smaller lag would mean that the time ran too fast
     bool states = false;       // its inputs state what they saw
     RewindStats stats;
