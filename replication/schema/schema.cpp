@@ -135,7 +135,8 @@ void Schema::add_times(const SchemaComponent& component) {
         if (std::ranges::binary_search(all, *seconds)) return;
         all.insert(std::ranges::upper_bound(all, *seconds), *seconds);
         if (all.size() > most + 1)
-            fail(component.name, "has one time more than " + std::to_string(most) + " different ones");
+            fail(component.name,
+                 "has a time, but there are " + std::to_string(most) + " different ones already");
     };
     add(intervals_, component.interval, 255);
     add(goals_, component.goal, kMaxGoals);

@@ -56,10 +56,9 @@ public:
     /// queue view.first() until its records need half of room.bits, then from the other queue, and then the
     /// rest. Within each queue the longest wait is first. With a schedule, Queue::other stands for all queues
     /// but Queue::group: Queue::entering has half of their bits, and of the others the earliest deadline is
-    /// first. A pending record of a cluster brings along all
-    /// records of the cluster that the peer did not acknowledge. If a cluster would not fit the largest
-    /// payload with this header, its records are gathered one by one. Slots with nothing to send stop being
-    /// pending.
+    /// first. A pending record of a cluster brings along all records of the cluster that the peer did not
+    /// acknowledge. If a cluster would not fit the largest payload with this header, its records are gathered
+    /// one by one. Slots with nothing to send stop being pending.
     void gather(PeerView& view, const StateHeader& header, const Room& room);
 
     /// Returns how many of the gathered records, from the front, fit `room_bits` with this header; at least

@@ -97,9 +97,10 @@ PeerView::Queue PeerView::queue_of(std::uint32_t index) const {
     const Slot& slot = slots_[index];
     if (slot.is_in_group()) return Queue::group;
     if (!schedule_ || !slot.has_entity()) return Queue::other;
-    if (!slot.has_acked && !slot.in_flight) return Queue::entering;
+    if (!slot.was_sent) return Queue::entering;
     const std::uint8_t goal = (*schedule_)[index].goal;
-    return goal == 0 ? Queue::other : static_cast<Queue>(static_cast<std::size_t>(Queue::entering) + goal);
+    return goal == 0 ? Queue::other
+                     : static_cast<Queue>(static_cast<std::size_t>(Queue::first_goal) + goal - 1);
 }
 
 /// Returns false if the slot is pending already. If not, the caller puts it into its queue.
@@ -117,9 +118,10 @@ bool PeerView::start_pending(std::uint32_t index) {
 }
 
 void PeerView::pend(std::uint32_t index) {
-    if (!start_pending(index)) return;
+    const bool is_new = start_pending(index);
+    if (!is_new && (!schedule_ || (*schedule_)[index].goal == 0)) return;
     if (schedule_) schedule_->set_goal(index, 0);
-    push(index);
+    is_new ? push(index) : static_cast<void>(is_any_misplaced_ = true);
 }
 
 /// A lost record keeps its deadline, and its place before newer ones.

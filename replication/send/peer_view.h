@@ -132,7 +132,7 @@ public:
     }
     const ClusterSlots& clusters() const { return clusters_; }
     ClusterSlots& clusters() { return clusters_; }
-    /// Marks the slot as pending. If it was not pending, it is added to the end of its queue.
+    /// Marks the slot as pending, without a goal. If it was not pending, it is added to the end of its queue.
     void pend(std::uint32_t slot);
     /// As pend(), because the entity changed. With set_schedule() the slot may rest before: `interval` is the
     /// least time from one record to the next, in ticks, and `goal` an index of Schema::goals().
@@ -193,8 +193,8 @@ public:
     enum class Queue : std::uint8_t {
         group,  // the slots of group()
         other,
-        // With set_schedule() only, and of `other`: the entities of which the peer has nothing; and from
-        // first_goal on those with a goal, by goal.
+        // With set_schedule() only, and of `other`: the entities that were never sent; and from first_goal on
+        // those with a goal, by goal.
         entering,
         first_goal,
     };

@@ -68,6 +68,7 @@ public:
     /// Wakes all slots.
     template <class Fn>
     void wake_all(Fn&& fn) {
+        if (resting_count_ == 0) return;
         for (Slot& slot : slots_)
             if (slot.rests) slot.due = now_;
         for (Tick tick = 0; tick < buckets_.size() && resting_count_ != 0; ++tick) empty_bucket(tick, fn);

@@ -17,6 +17,8 @@ constexpr double kPlayHeartbeatS = 1.0 / 30;
 constexpr double kQuietS = 0.033;
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
+constexpr double kRounding = 1e-6;  // 0.29 s at 100 Hz are 29 ticks, although 0.29 * 100 < 29
+
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
 }
@@ -55,9 +57,9 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
     for (const double seconds : schema.intervals())
-        interval_ticks_.push_back(static_cast<Tick>(std::lround(seconds * options.tick_hz)));
+        interval_ticks_.push_back(static_cast<Tick>(std::ceil(seconds * options.tick_hz - kRounding)));
     for (const double seconds : schema.goals())
-        goal_ticks_.push_back(static_cast<Tick>(seconds * options.tick_hz));
+        goal_ticks_.push_back(static_cast<Tick>(seconds * options.tick_hz + kRounding));
 }
 
 void Sender::update(Tick tick) {

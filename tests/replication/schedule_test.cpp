@@ -26,6 +26,8 @@ struct Soon {};
 struct Later {};
 struct Seldom {};
 struct Rare {};
+template <int>
+struct Extra {};
 
 Schema bells_schema() {
     Schema schema;
@@ -295,6 +297,51 @@ TEST(Schedule, ALostRecordKeepsItsDeadline) {
     EXPECT_TRUE(view.is_consistent());
 }
 
+TEST(Schedule, OnlyWhatWasNeverSentWaitsWithWhatIsNew) {
+    const std::vector<Tick> within{0};
+    PeerView view(8);
+    view.set_schedule(within, 1, 10);
+    const std::uint32_t seen = view.open(1);
+    view.on_fate(view.send(seen, 1, 10), 1, 10, true);
+    view.tidy();
+    view.rebase(seen);
+    const std::uint32_t entering = view.open(2);
+    ASSERT_EQ(view.queue(PeerView::Queue::other).size(), 1u) << "its next record is a full one";
+    EXPECT_EQ(view.queue(PeerView::Queue::other)[0], seen);
+    ASSERT_EQ(view.queue(PeerView::Queue::entering).size(), 1u);
+    EXPECT_EQ(view.queue(PeerView::Queue::entering)[0], entering);
+}
+
+// The end of an entity does not wait as long as its change might have waited.
+TEST(Schedule, WhatMustBeSentDoesNotKeepTheGoalOfAnEarlierChange) {
+    const std::vector<Tick> within{0, 600};
+    PeerView view(8);
+    view.set_schedule(within, 1, 10);
+    const std::uint32_t slot = view.open(1);
+    view.on_fate(view.send(slot, 1, 10), 1, 10, true);
+    view.tidy();
+    view.wake_due(20);
+    view.pend_change(slot, 0, 1);
+    EXPECT_EQ((*view.schedule())[slot].deadline, 620u);
+    view.close(slot, Despawn::destroyed);
+    view.move_to_their_queues();
+    EXPECT_EQ((*view.schedule())[slot].deadline, 20u);
+    EXPECT_EQ(view.queue(PeerView::Queue::first_goal).size(), 0u);
+    ASSERT_EQ(view.queue(PeerView::Queue::other).size(), 1u);
+    EXPECT_TRUE(view.is_consistent());
+}
+
+TEST(Schedule, TimesAreRoundedSoThatOptionsHold) {
+    Schema schema;
+    schema.component<Bell>("bell", every(40ms));  // 2.4 ticks
+    Tower tower(100'000, std::move(schema));
+    const auto bells = tower.spawn(1);
+    tower.step();
+    std::vector<Tick> ages;
+    for (int i = 0; i < 6; ++i) tower.ring(bells), tower.step(), tower.note(bells, ages);
+    EXPECT_EQ(ages, (std::vector<Tick>{2, 3, 0, 1, 2, 0}));
+}
+
 TEST(Schedule, IsNotThereIfNothingIsDeclared) {
     Schema schema;
     schema.component<Bell>("bell");
@@ -303,8 +350,7 @@ TEST(Schedule, IsNotThereIfNothingIsDeclared) {
 }
 
 TEST(Schedule, TimesThatDoNotFitAreErrors) {
-    struct Other {};
-    Schema zero, many;
+    Schema zero, many, most;
     zero.tag<Soon>("soon", every(0s));
     EXPECT_EQ(zero.error(), "component 'soon' has a time that is not in (0, 1 h]");
     many.component<Bell>("bell", fresh_within(1s));
@@ -313,6 +359,14 @@ TEST(Schedule, TimesThatDoNotFitAreErrors) {
     many.tag<Seldom>("c", fresh_within(3s));
     EXPECT_EQ(many.goals(), (std::vector<double>{0, 1, 2, 3}));
     EXPECT_TRUE(many.error().empty());
+    most.component<Bell>("bell", fresh_within(1s));
+    most.tag<Soon>("a", fresh_within(2s)), most.tag<Later>("b", fresh_within(3s));
+    most.tag<Seldom>("c", fresh_within(4s)), most.tag<Rare>("d", fresh_within(5s));
+    most.tag<Extra<0>>("e", fresh_within(6s)), most.tag<Extra<1>>("f", fresh_within(7s));
+    most.tag<Extra<2>>("g", fresh_within(8s));
+    EXPECT_TRUE(most.error().empty());
+    most.tag<Extra<3>>("h", fresh_within(9s));
+    EXPECT_EQ(most.error(), "component 'h' has a time, but there are 8 different ones already");
 }
 
 }  // namespace
