@@ -47,6 +47,7 @@ constexpr Duration kFirstWait = 1s, kLongestWait = 8s;
 
 constexpr float kTrialCut = 0.85F;
 constexpr int kBreakerTimeouts = 3;
+constexpr std::uint32_t kBreakerPackets = 12;  // fewer without an ack may all be lost on a path that works
 constexpr Duration kMaxProbeInterval = 1s;
 
 Duration round_length(Duration rtt) {
@@ -67,7 +68,8 @@ RateController::RateController(float first_rate, float max_rate, Time now)
 
 void RateController::update(Time now, Duration timeout, ConnectionStats& stats) {
     budget_.accrue(rate_, now);
-    if (!is_broken_ && silence(now, stats) >= kBreakerTimeouts * std::max(timeout, usual_silence_)) {
+    if (!is_broken_ && unanswered_ >= kBreakerPackets &&
+        silence(now, stats) >= kBreakerTimeouts * std::max(timeout, usual_silence_)) {
         is_broken_ = true;
         probe_interval_ = timeout;
     }
@@ -96,6 +98,7 @@ void RateController::update(Time now, Duration timeout, ConnectionStats& stats) 
 void RateController::on_sent(std::size_t bytes, Time now, const ConnectionStats& stats) {
     if (is_broken_) probe_interval_ = std::min(2 * probe_interval_, kMaxProbeInterval);
     if (stats.bytes_in_flight == bytes) last_news_ = now;
+    unanswered_ += 1;
     budget_.spend(bytes);
     round_.sent += static_cast<float>(bytes);
     if (!budget_.is_left()) round_.ran_out = true;
@@ -103,6 +106,7 @@ void RateController::on_sent(std::size_t bytes, Time now, const ConnectionStats&
 
 void RateController::on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats) {
     if (!packet.fate.delivered) return loss_.on_lost(packet.sent, packet.bytes);
+    unanswered_ = 0;
     const Duration silence = now - last_news_;
     if (silence != Duration(0)) {
         const bool is_first = usual_silence_ == Duration(0);

@@ -132,8 +132,9 @@ private:
     Time last_look_ = started_;
     Time careful_until_{0};
 
-    Time last_news_ = started_;  // latest time when an ack came or nothing was in flight
-    Duration usual_silence_{0};  // smoothed time between acks while packets are in flight; 0: unknown
+    Time last_news_ = started_;     // latest time when an ack came or nothing was in flight
+    Duration usual_silence_{0};     // smoothed time between acks while packets are in flight; 0: unknown
+    std::uint32_t unanswered_ = 0;  // packets sent since the latest ack
     Duration probe_interval_{0};
     bool is_broken_ = false;
     bool has_news_ = false;                      // an ack came since the last update()

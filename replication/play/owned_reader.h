@@ -93,7 +93,7 @@ private:
 
     // The oldest value does not wait while more than so many wait, or more than so many words of them.
     static constexpr std::size_t kMaxWaiting = 256, kMaxWaitingWords = std::size_t{1} << 16;
-    static constexpr int kRepeats = 3;
+    static constexpr int kRepeats = 6;
 
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
     ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(from_, net_id); }
