@@ -259,6 +259,7 @@ $(test_program): $(test_library) $(tests)
 	@$(CXX) $^ -o $@ $(LDFLAGS) -rdynamic -lgtest_main -lgtest -ldl
 
 $(bin)/bench/paths: $(net_support)
+$(bin)/bench/train: $(demo_shared)
 
 $(bin)/bench/%: $(out)/tests/bench/%.o $(out)/tests/support/allocations.o $(library)
 	@mkdir -p $(@D)

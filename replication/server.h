@@ -525,8 +525,8 @@ private:
 }  // namespace shoal::replication::all
 
 namespace shoal::replication {
-using all::ActionReport, all::Cluster, all::describe, all::InputStats, all::JoinOptions, all::MessageInfo,
-    all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::Reason, all::RewindStats, all::Room,
-    all::Rooms, all::Sender, all::SenderOptions, all::Server, all::ServerListener, all::ServerOptions,
-    all::TicketStats, all::Warning, all::Why;
+using all::ActionReport, all::Cluster, all::Coding, all::describe, all::InputStats, all::JoinOptions,
+    all::MessageInfo, all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::Reason,
+    all::RewindStats, all::Room, all::Rooms, all::Sender, all::SenderOptions, all::Server,
+    all::ServerListener, all::ServerOptions, all::TicketStats, all::Warning, all::Why;
 }  // namespace shoal::replication

@@ -104,6 +104,15 @@ public:
         return take(2 * prefix + 1 + k) ? static_cast<std::uint32_t>(value) : 0;
     }
 
+    /// The 32 bits that begin `ahead` bits after the next one. After the last byte they are zero.
+    std::uint32_t look(std::size_t ahead) const {
+        BitReader later = *this;
+        later.position_ += ahead;
+        return static_cast<std::uint32_t>(later.peek() & 0xffffffffu);
+    }
+    bool is_beyond(std::size_t ahead) const { return position_ + ahead > end_; }
+    void skip(std::size_t bits) { position_ += bits; }
+
     bool ok() const { return position_ <= end_; }
     /// Requires ok().
     std::size_t bits_read() const { return position_; }

@@ -8,6 +8,7 @@
 #include "coder.h"
 #include "group.h"
 #include "part.h"
+#include "range_coder.h"
 
 namespace shoal::replication::all {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 // The format is specified in ../WIRE.md.
 constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
 constexpr std::uint32_t kMaxUsualPieces = 64;
+// A full record of more bits is not coded by a range coder, whose codes of unlikely states are longer.
+constexpr std::size_t kMostRangeBits = 8 * 4'000;
 
 /// Returns the index of the first group or part that differs; piece_count() if none does.
 [[gnu::always_inline]] inline std::size_t first_difference(const ComponentLayout& layout,
@@ -50,19 +53,27 @@ constexpr std::uint32_t kMaxUsualPieces = 64;
 template <Coder C>
 [[gnu::always_inline]] inline bool code_component(C& coder, const ComponentLayout& layout, const Known& known,
                                                   const std::uint32_t* base_parts, Word<C>* lanes,
-                                                  Parts<C> parts, std::optional<std::uint64_t> usual = {}) {
+                                                  Parts<C> parts, std::optional<std::uint64_t> usual = {},
+                                                  std::optional<std::uint64_t> moved = {}) {
     const unsigned count = layout.piece_count();
     std::size_t first = count;
     if constexpr (!C::kReads)
         if (!usual) first = first_difference(layout, known.base, base_parts, lanes, parts);
-    const bool changed = usual ? low_bits(*usual, count) != 0 : coder.flag(first != count);
+    const unsigned state = !known.base ? 0 : !moved ? 1 : low_bits(*moved, count) == 0 ? 2 : 3;
+    const bool changed =
+        usual ? low_bits(*usual, count) != 0 : coder.flag(first != count, kChangedSlot + state);
+    unsigned before = 0;  // bit 0: the last group or part differs, bit 1: another one does
     std::size_t index = 0, start = 0;
     if constexpr (C::kReads) start = parts.size();
     const auto code_differs = [&](auto&& compare) {
         if (usual) return (*usual >> index++ & 1) != 0;
         const bool differs = !C::kReads && index >= first && (index == first || compare());
+        if (!changed || count == 1) return changed;
+        const unsigned one = state < 2 ? state : 2 + (*moved >> index & 1);
         ++index;
-        return changed && (count == 1 || coder.flag(differs));
+        const bool coded = coder.flag(differs, kDiffersSlot + 4 * one + before);
+        before = (before != 0 ? 2 : 0) + coded;
+        return coded;
     };
     unsigned last = kFirstWidth;
     if (changed)
@@ -182,20 +193,22 @@ template <Coder C>
 bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& trend, Target<C>& image,
                 const ComponentNumbers* numbers = nullptr) {
     const bool has_trend = from.shape && trend.older.shape == from.shape && trend.factor != 0;
-    std::optional<std::uint64_t> usual;
-    if (has_trend) usual = pieces_that_differ(schema, trend.older, from, true);
+    std::optional<std::uint64_t> usual, moved;
+    if (has_trend) moved = usual = pieces_that_differ(schema, trend.older, from, true);
     const bool moves = usual.value_or(0) != 0;
     if (moves) {
         bool is_usual = false;
         if constexpr (!C::kReads)
             is_usual = image.shape == from.shape && pieces_that_differ(schema, from, image, false) == *usual;
-        if (!coder.flag(is_usual)) usual.reset();
+        const unsigned pieces = static_cast<unsigned>(std::popcount(*moved));
+        if (!coder.flag(is_usual, kUsualSlot + (std::min)(pieces, 7u))) usual.reset();
     } else {
         usual.reset();
+        moved.reset();
     }
     if (usual) {
         if constexpr (C::kReads) image.shape = from.shape;
-    } else if (!from.shape || coder.flag(image.shape != from.shape)) {
+    } else if (!from.shape || coder.flag(image.shape != from.shape, kShapeSlot)) {
         code_shape(coder, schema, from.shape, image, numbers);
     } else if constexpr (C::kReads) {
         image.shape = from.shape;
@@ -210,6 +223,7 @@ bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& 
     }
     const bool is_same_shape = from.shape == image.shape;
     bool differs = !is_same_shape;
+    if (!is_same_shape) moved.reset();
     ImageCursor known(schema, from);
     const std::uint32_t* const older = moves && is_same_shape ? trend.older.words.data() : nullptr;
     for (std::size_t i = 0; i < shape.components.size() && coder.ok(); ++i) {
@@ -224,12 +238,13 @@ bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& 
         Word<C>* lanes = image.words.data() + shape.lanes[i];
         if constexpr (C::kReads) {
             if (before.base) std::copy_n(before.base, layout.lanes().size(), lanes);
-            differs |= code_component(coder, layout, before, base_parts, lanes, image.words, usual);
+            differs |= code_component(coder, layout, before, base_parts, lanes, image.words, usual, moved);
         } else {
-            differs |= code_component(coder, layout, before, base_parts, lanes, parts, usual);
+            differs |= code_component(coder, layout, before, base_parts, lanes, parts, usual, moved);
             parts = layout.parts_end(parts);
         }
-        if (usual) *usual = layout.piece_count() == 64 ? 0 : *usual >> layout.piece_count();
+        for (auto* bits : {&usual, &moved})
+            if (*bits) **bits = layout.piece_count() >= 64 ? 0 : **bits >> layout.piece_count();
     }
     return differs;
 }
@@ -251,9 +266,27 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 }  // namespace
 
 bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
-                 const ComponentNumbers* numbers, const Trend& trend) {
-    BitEncoder coder(out);
-    return code_image(coder, schema, from, trend, to, numbers);
+                 const ComponentNumbers* numbers, const Trend& trend, Coding coding) {
+    if (coding == Coding::range && !from.shape) {
+        BitCounter counter;
+        code_image(counter, schema, from, trend, to, numbers);
+        if (counter.bits() > kMostRangeBits) coding = Coding::bits;
+        out.write_bool(coding == Coding::bits);
+    }
+    if (coding == Coding::bits) {
+        BitEncoder coder(out);
+        return code_image(coder, schema, from, trend, to, numbers);
+    }
+    RangeEncoder coder(out, kBuiltInModel);
+    const bool differs = code_image(coder, schema, from, trend, to, numbers);
+    coder.finish();
+    return differs;
+}
+
+void count_decisions(const Schema& schema, const Image& from, const Image& to, const Trend& trend,
+                     DecisionCounts& counts) {
+    DecisionCounter coder(counts);
+    code_image(coder, schema, from, trend, to);
 }
 
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to) {
@@ -263,10 +296,16 @@ std::size_t measure_image(const Schema& schema, const Image& from, const Image& 
 }
 
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
-                        std::vector<std::uint32_t>& words, const Trend& trend) {
-    BitDecoder coder(in);
+                        std::vector<std::uint32_t>& words, const Trend& trend, Coding coding) {
     NewImage image{shapes, words};
-    code_image(coder, shapes.schema(), from, trend, image);
+    if (coding == Coding::bits || (!from.shape && in.read_bool())) {
+        BitDecoder coder(in);
+        code_image(coder, shapes.schema(), from, trend, image);
+    } else {
+        RangeDecoder coder(in, kBuiltInModel);
+        code_image(coder, shapes.schema(), from, trend, image);
+        coder.finish();
+    }
     return in.ok() ? image.shape : nullptr;
 }
 

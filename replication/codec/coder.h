@@ -7,24 +7,37 @@
 #include <cstdint>
 
 #include "bits.h"
+#include "model.h"
 
 namespace shoal::replication::all {
+
+/// A coder of bits: it has no use for probabilities.
+template <class Self>
+struct BitCoder {
+    bool flag(bool value, unsigned) { return static_cast<Self*>(this)->flag(value); }
+    std::uint32_t residual(std::uint32_t folded, unsigned k, const Residual&) {
+        return static_cast<Self*>(this)->golomb(folded, k);
+    }
+};
 
 /// Codes one decision per call. A coder that writes or measures takes the decision from the argument and
 /// returns it; a coder that reads ignores the argument and returns the decision that it reads. Only a reader
 /// can fail: it then returns 0 from every later call, and ok() is false for good.
 template <class C>
-concept Coder = requires(C& coder, std::uint32_t value, unsigned n, bool flag) {
+concept Coder = requires(C& coder, std::uint32_t value, unsigned n, bool flag, const Residual& of) {
     { C::kReads } -> std::convertible_to<bool>;
     { coder.fixed(value, n) } -> std::same_as<std::uint32_t>;  // `value` in n bits, 0..32
     { coder.flag(flag) } -> std::same_as<bool>;
-    { coder.golomb(value, n) } -> std::same_as<std::uint32_t>;  // Golomb code of order n, 0..31
+    { coder.flag(flag, n) } -> std::same_as<bool>;  // with the probability in slot n of a CodecModel
+    { coder.golomb(value, n) } -> std::same_as<std::uint32_t>;        // Golomb code of order n, 0..31
+    { coder.residual(value, n, of) } -> std::same_as<std::uint32_t>;  // zigzag of a difference
     { coder.ok() } -> std::same_as<bool>;
     coder.fail();
 };
 
-class BitEncoder {
+class BitEncoder : public BitCoder<BitEncoder> {
 public:
+    using BitCoder::flag;
     static constexpr bool kReads = false;
     explicit BitEncoder(BitWriter& out) : out_(out) {}
 
@@ -38,8 +51,9 @@ private:
     BitWriter& out_;
 };
 
-class BitDecoder {
+class BitDecoder : public BitCoder<BitDecoder> {
 public:
+    using BitCoder::flag;
     static constexpr bool kReads = true;
     explicit BitDecoder(BitReader& in) : in_(in) {}
 
@@ -54,8 +68,9 @@ private:
 };
 
 /// Counts the bits that BitEncoder would write.
-class BitCounter {
+class BitCounter : public BitCoder<BitCounter> {
 public:
+    using BitCoder::flag;
     static constexpr bool kReads = false;
 
     std::uint32_t fixed(std::uint32_t value, unsigned bits) { return bits_ += bits, value; }

@@ -63,8 +63,9 @@ inline std::uint32_t ordered(std::uint32_t bits) {
 }
 
 template <Coder C>
-std::uint32_t code_quantity(C& coder, std::uint32_t base, std::uint32_t value, unsigned& order) {
-    const std::uint32_t folded = coder.golomb(zigzag(value - base), order);
+std::uint32_t code_quantity(C& coder, std::uint32_t base, std::uint32_t value, unsigned& order,
+                            const Residual& of) {
+    const std::uint32_t folded = coder.residual(zigzag(value - base), order, of);
     order = next_order(folded);
     return base + unzigzag(folded);
 }
@@ -72,9 +73,11 @@ std::uint32_t code_quantity(C& coder, std::uint32_t base, std::uint32_t value, u
 /// Codes a lane that has moved: `predicted` instead of `base` is the value that costs least.
 template <Coder C>
 std::uint32_t code_moving(C& coder, std::uint32_t base, std::uint32_t predicted, std::uint32_t value,
-                          unsigned& last) {
+                          unsigned& last, std::uint32_t factor) {
     const unsigned expected = width_of(predicted - base);
-    const std::uint32_t folded = coder.golomb(zigzag(value - predicted), trend_order(expected, last));
+    const std::uint32_t folded =
+        coder.residual(zigzag(value - predicted), trend_order(expected, last),
+                       Residual::predicted(expected, last, factor, sign_of(predicted - base)));
     last = static_cast<unsigned>(std::bit_width(folded));
     return predicted + unzigzag(folded);
 }
@@ -90,11 +93,14 @@ std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t older, std::
     const std::uint32_t change = change_of(whole_part(base), whole_part(older));
     const std::uint32_t whole = whole_part(base) + change, step = zigzag(whole_part(value) - whole);
     const bool by_bits = moves ? !is_whole(value) : value != base && (step == 0 || !is_whole(value));
-    if (coder.flag(by_bits)) {
+    if (coder.flag(by_bits, kByBitsSlot + 2 * is_known + moves)) {
         const std::uint32_t bits = ordered(base) + change_of(ordered(base), ordered(older));
-        return ordered(code_quantity(coder, bits, ordered(value), bits_order));
+        return ordered(code_quantity(coder, bits, ordered(value), bits_order, Residual::bits(moves)));
     }
-    const std::uint32_t folded = coder.golomb(step, is_known ? whole_order(width_of(change)) : order);
+    const unsigned width = width_of(change);
+    const std::uint32_t folded =
+        coder.residual(step, is_known ? whole_order(width) : order,
+                       is_known ? Residual::whole(width, sign_of(change)) : Residual::first_whole());
     order = next_order(folded);
     return folded == 0 && !moves ? base : whole_bits(whole + unzigzag(folded));
 }
@@ -113,8 +119,8 @@ void code_predicted(C& coder, Lane lane, LaneGroup group, const Known& known, Wo
     }
     for (std::uint32_t i = 0; i < group.count; ++i) {
         Word<C>& word = lanes[group.first + i];
-        const std::uint32_t value =
-            code_moving(coder, known.base[group.first + i], predicted[i], C::kReads ? 0 : word, last);
+        const std::uint32_t value = code_moving(coder, known.base[group.first + i], predicted[i],
+                                                C::kReads ? 0 : word, last, known.older ? known.factor : 0);
         if constexpr (C::kReads) word = value;
         if (C::kReads && !lane.is_legal(value)) coder.fail();
     }
@@ -139,7 +145,9 @@ void code_lanes(C& coder, Lane lane, LaneGroup group, const Known& known, Word<C
             if (known.older || turns) return code_predicted(coder, lane, group, known, lanes, last);
             if (lane.bounded && !base) return each(fixed);
             unsigned order = kQuantityOrder;
-            return each([&](auto from, auto value) { return code_quantity(coder, from, value, order); });
+            return each([&](auto from, auto value) {
+                return code_quantity(coder, from, value, order, Residual::plain(order));
+            });
         }
         case LaneKind::symbol:
             if (lane.bounded || lane.max == 1) return each(fixed);

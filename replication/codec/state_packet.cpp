@@ -57,6 +57,7 @@ void code_state_header(C& coder, StateHeader& header) {
         margin.is_late = coder.flag(margin.is_late);
     }
     header.record_count = coder.golomb(header.record_count, 3);
+    header.coding = coder.flag(header.coding == Coding::range) ? Coding::range : Coding::bits;
 }
 
 /// Calls code(coder). Returns the number of bits that are written to `out`; only counts them if it is null.

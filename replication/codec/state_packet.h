@@ -9,6 +9,7 @@
 #include "../schema/image.h"
 #include "../schema/pending_id.h"
 #include "bits.h"
+#include "codec.h"
 
 namespace shoal::replication::all {
 
@@ -71,6 +72,7 @@ struct StateHeader {
     bool has_inputs = false;  // the schema has an input; if false, `margin` is not written
 
     std::uint32_t record_count = 0;
+    Coding coding = Coding::bits;  // of the images
 };
 
 enum class RecordKind : std::uint8_t {

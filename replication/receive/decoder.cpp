@@ -46,8 +46,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
         if (header.is_listed) listed = list.listed;
     }
     const Tick tick = header.tick;
-    if (const Verdict verdict =
-            stage_records(header.record_count, RecordHeaderCoder(header, listed), tick, in);
+    if (const Verdict verdict = stage_records(header, RecordHeaderCoder(header, listed), in);
         verdict != Verdict::accepted)
         return verdict;
     keep_list(number);
@@ -84,23 +83,23 @@ void Decoder::forget_old_tick(Tick now) {
 }
 
 /// Decodes all records into staged_.
-Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderCoder records, Tick tick,
-                                        BitReader& in) {
+Decoder::Verdict Decoder::stage_records(const StateHeader& header, RecordHeaderCoder records, BitReader& in) {
     staged_.clear();
     staged_words_.clear();
     staged_cost_ = 0;
     // Must come before the loop: no version refers to the shapes of staged_ yet, so they count as unused.
     binding_.shapes().drop_unused();
-    for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t i = 0; i < header.record_count; ++i) {
         const RecordHeader record = records.read(in);
-        const Verdict verdict = in.ok() ? stage(record, tick, in) : Verdict::malformed;
+        const Verdict verdict = in.ok() ? stage(record, header, in) : Verdict::malformed;
         if (verdict != Verdict::accepted) return verdict;
     }
     return in.at_padding() ? Verdict::accepted : Verdict::malformed;
 }
 
 /// Decodes a record into staged_. Requests a rebase if the baseline is missing or max_versions is reached.
-Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader& in) {
+Decoder::Verdict Decoder::stage(const RecordHeader& header, const StateHeader& payload, BitReader& in) {
+    const Tick tick = payload.tick;
     if (header.slot >= options_.max_slots || binding_.shapes().size() + 1 >= ShapeTable::kMaxShapes)
         return Verdict::too_many;
     if (header.slot >= slots_.size()) slots_.resize(header.slot + std::size_t{1});
@@ -121,7 +120,7 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
     }
     Staged staged{header, nullptr, staged_words_.size(), 0, 0};
     if (header.kind != RecordKind::despawn) {
-        staged.shape = read_image(binding_.shapes(), baseline, in, words_, trend);
+        staged.shape = read_image(binding_.shapes(), baseline, in, words_, trend, payload.coding);
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());

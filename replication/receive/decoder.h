@@ -112,8 +112,8 @@ private:
     };
 
     Verdict decode(std::uint64_t number, std::span<const std::byte> payload);
-    Verdict stage_records(std::uint32_t count, RecordHeaderCoder records, Tick tick, BitReader& in);
-    Verdict stage(const RecordHeader& header, Tick tick, BitReader& in);
+    Verdict stage_records(const StateHeader& header, RecordHeaderCoder records, BitReader& in);
+    Verdict stage(const RecordHeader& header, const StateHeader& payload, BitReader& in);
     /// Finds the versions that a delta is based on. Returns false if one is missing.
     bool find_versions(std::uint32_t replica, const RecordHeader& header, Tick tick, Image& baseline,
                        Trend& trend) const;

@@ -2,12 +2,12 @@
 
 #include <cassert>
 
-#include "../codec/codec.h"
 #include "../codec/state_packet.h"
 
 namespace shoal::replication::all {
 
-DeltaCache::DeltaCache(const Shadow& shadow) : shadow_(shadow), visible_shapes_(shadow.schema()) {
+DeltaCache::DeltaCache(const Shadow& shadow, Coding coding)
+    : shadow_(shadow), coding_(coding), visible_shapes_(shadow.schema()) {
     items_.reserve(kExpectedRecords);
 }
 
@@ -54,7 +54,8 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
         to = hidden_.remove(to, *sight, visible_shapes_, hidden_words_);
     }
     item.delta.offset = bits_.bit_count();
-    item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend);
+    item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend, coding_);
+    if (counts_) count_decisions(shadow_.schema(), from, to, trend, *counts_);
     item.delta.bits = bits_.bit_count() - item.delta.offset;
     if (sight) return item.delta;
     item.next = first;

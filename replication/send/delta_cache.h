@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../codec/bits.h"
+#include "../codec/codec.h"
 #include "../history/shadow.h"
 #include "../scope/hidden_references.h"
 
@@ -22,7 +22,10 @@ public:
     };
 
     /// The shadow must outlive the cache.
-    explicit DeltaCache(const Shadow& shadow);
+    explicit DeltaCache(const Shadow& shadow, Coding coding = Coding::bits);
+    Coding coding() const { return coding_; }
+    /// Counts the decisions in all images that are encoded from now on. Null: does not count.
+    void count(DecisionCounts* counts) { counts_ = counts; }
 
     /// Removes all deltas. Call it after each update of the shadow.
     void clear();
@@ -58,6 +61,8 @@ private:
     };
 
     const Shadow& shadow_;
+    const Coding coding_;
+    DecisionCounts* counts_ = nullptr;
     ShapeTable visible_shapes_;
     std::vector<std::uint32_t> visible_words_, baseline_words_, older_words_, kept_words_;
     HiddenReferences hidden_;

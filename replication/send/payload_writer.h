@@ -31,7 +31,9 @@ public:
     };
 
     /// The shadow must outlive the writer.
-    explicit PayloadWriter(const Shadow& shadow);
+    explicit PayloadWriter(const Shadow& shadow, Coding coding = Coding::bits);
+    Coding coding() const { return deltas_.coding(); }
+    void count(DecisionCounts* counts) { deltas_.count(counts); }
 
     /// Call it after each update of the shadow, with the tick of the update.
     void start_tick(Tick tick);

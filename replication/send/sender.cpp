@@ -53,7 +53,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
                  return owner_of(shadow_.index_of(entity)) == peer || is_predictor(peer, entity);
              }),
       seen_shapes_(schema),
-      writer_(shadow_) {
+      writer_(shadow_, options.coding) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
     for (const double seconds : schema.intervals())
@@ -574,6 +574,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.predicts = predicts_;
     header.has_inputs = has_inputs_;
     header.margin = peer.margin;
+    header.coding = writer_.coding();
     // Leaves room for the longest group marker. Its place is taken below, by a marker with fewer bits or
     // none.
     header.group = StateHeader::Group{kMaxPacketDistance, kMaxPacketDistance};

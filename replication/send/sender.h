@@ -28,6 +28,7 @@ struct SenderOptions {
     double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
     // The tag of the entities that this sender replicates; it must not be in the schema. Null: Replicated.
     ecs::ComponentId tag = {};
+    Coding coding = Coding::range;  // how the state of entities becomes bits
     // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
     bool keeps_deliveries = false;
 };
@@ -165,6 +166,9 @@ public:
     PeerStats stats(Peer peer) const;
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
+    /// For a trainer of models: counts the decisions in all images that are encoded from now on. Null: ends
+    /// this.
+    void count_decisions(DecisionCounts* counts) { writer_.count(counts); }
     /// Who sees which entity. What is set here has an effect from the next update() on.
     Scope& scope() { return scope_; }
     const Scope& scope() const { return scope_; }

@@ -2,6 +2,7 @@
 // by bit whenever the client is complete.
 //
 //   build/bench/trace --format cubes|q3 FILE [--distance D] [--loss P] [--seed S] [--frames N] [--udp]
+//                      [--coding range|bits]
 //
 //   trace.frames                            frames replayed
 //   trace.frames_compared                   frames at which the client was complete: the worlds were compared
@@ -43,6 +44,7 @@ struct Options {
     std::uint64_t seed = 1;
     std::size_t frames = SIZE_MAX;
     bool udp = false;
+    replication::Coding coding = replication::Coding::range;
 };
 
 [[noreturn]] void fail(const std::string& why) {
@@ -75,6 +77,8 @@ Options parse(int argc, char** argv) {
         const std::string value = argv[++i];
         if (flag == "--format")
             options.format = value;
+        else if (flag == "--coding")
+            options.coding = value == "bits" ? replication::Coding::bits : replication::Coding::range;
         else if (flag == "--distance")
             options.distance = number<std::size_t>(flag, value);
         else if (flag == "--loss")
@@ -226,6 +230,7 @@ Result replay(Workload& workload, const Options& options) {
     ecs::World world, replica;
     replication::ServerOptions server_options;
     server_options.sender.tick_hz = workload.frames_per_second();
+    server_options.sender.coding = options.coding;
     server_options.host.connection.first_bytes_per_second = 1'000'000'000;
     server_options.host.connection.max_bytes_per_second = 1'000'000'000;
     server_options.host.seed[0] = std::byte{1};

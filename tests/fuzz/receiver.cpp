@@ -234,6 +234,7 @@ private:
         }
         const std::uint32_t count = flags & 16 ? some() : flags >> 6;
         out.golomb(count, 3);
+        out.bits(0, 1);  // no strings
         bool is_first = true;
         for (std::uint32_t i = 0; i < std::min(count, 16u); ++i) {
             const unsigned kind = in_.u8();

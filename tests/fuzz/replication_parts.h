@@ -109,7 +109,9 @@ inline constexpr std::size_t kMaxFuzzEntities = 40;
 struct Origin {
     /// The schema must outlive the origin.
     Origin(const Schema& of_server, Tick first_tick)
-        : schema(of_server), sender(world, schema, {.history_s = 0.1}), tick(first_tick) {}
+        : schema(of_server),
+          sender(world, schema, {.history_s = 0.1, .coding = first_tick == 1 ? Coding::range : Coding::bits}),
+          tick(first_tick) {}
 
     Sender::Peer add_peer(const Schema& of_peer, std::uint32_t max_slots = 65'536) {
         return sender.add_peer({.max_slots = max_slots, .numbers = *schema.numbers_in(of_peer.summary())});

@@ -95,15 +95,18 @@ TEST(Codec, AnyImageIsReadBackWithAnyBaselineAndTrend) {
         BitWriter out;
         const bool is_same = from.shape == to.shape && std::ranges::equal(from.words, to.words);
         const Trend trend = images.pick_trend(from);
-        ASSERT_EQ(write_image(images.schema, from, to, out, nullptr, trend), !is_same);
-        ASSERT_LE(from.shape ? 0 : out.bit_count(), most_bits);
-        if (!trend.older.shape) {
+        const Coding coding = round % 2 == 0 ? Coding::bits : Coding::range;
+        ASSERT_EQ(write_image(images.schema, from, to, out, nullptr, trend, coding), !is_same);
+        if (coding == Coding::bits) {
+            ASSERT_LE(from.shape ? 0 : out.bit_count(), most_bits);
+        }
+        if (!trend.older.shape && coding == Coding::bits) {
             ASSERT_EQ(measure_image(images.schema, from, to), out.bit_count());
         }
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
         const Trend theirs{mirror(shapes, trend.older), trend.factor};
-        const Shape* shape = read_image(shapes, mirror(shapes, from), in, words, theirs);
+        const Shape* shape = read_image(shapes, mirror(shapes, from), in, words, theirs, coding);
         ASSERT_TRUE(shape && in.at_padding());
         ASSERT_EQ(shape->components, to.shape->components);
         ASSERT_TRUE(std::equal(words.begin(), words.end(), to.words.begin(), to.words.end()));
@@ -145,13 +148,14 @@ TEST(Codec, EveryTruncatedPrefixIsRefused) {
         BitWriter out;
         const Trend trend = images.pick_trend(from);
         const Trend theirs{mirror(shapes, trend.older), trend.factor};
-        write_image(images.schema, from, to, out, nullptr, trend);
+        const Coding coding = round % 2 == 0 ? Coding::bits : Coding::range;
+        write_image(images.schema, from, to, out, nullptr, trend, coding);
         const auto whole = bytes_of(out);
         for (std::size_t size = 0; size < whole.size(); ++size) {
             const std::unique_ptr<std::byte[]> exact(new std::byte[size]);
             std::copy_n(whole.data(), size, exact.get());
             BitReader in({exact.get(), size});
-            ASSERT_EQ(read_image(shapes, mirror(shapes, from), in, words, theirs), nullptr)
+            ASSERT_EQ(read_image(shapes, mirror(shapes, from), in, words, theirs, coding), nullptr)
                 << size << " of " << whole.size();
         }
     }
@@ -168,7 +172,8 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
         Trend trend = images.pick_trend(from);
         trend.older = mirror(shapes, trend.older);
         BitWriter out;
-        write_image(images.schema, from, mirror(shapes, to), out, nullptr, trend);
+        const Coding coding = round % 4 < 2 ? Coding::bits : Coding::range;
+        write_image(images.schema, from, mirror(shapes, to), out, nullptr, trend, coding);
         std::vector<std::byte> bytes = bytes_of(out);
         if (round % 2 == 0) {
             for (std::byte& byte : bytes) byte = static_cast<std::byte>(images.random.below(256));
@@ -179,16 +184,16 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
             }
         }
         BitReader in(bytes);
-        const Shape* shape = read_image(shapes, from, in, words, trend);
+        const Shape* shape = read_image(shapes, from, in, words, trend, coding);
         if (!shape) continue;
         ++legal;
         const Image image{shape, words};
         ASSERT_TRUE(is_legal(images.schema, image));
         BitWriter canonical;
-        write_image(images.schema, from, image, canonical, nullptr, trend);
+        write_image(images.schema, from, image, canonical, nullptr, trend, coding);
         const auto rewritten = bytes_of(canonical);
         BitReader second(rewritten);
-        ASSERT_EQ(read_image(shapes, from, second, again, trend), shape);
+        ASSERT_EQ(read_image(shapes, from, second, again, trend, coding), shape);
         ASSERT_EQ(again, words);
     }
     EXPECT_GT(legal, 1'000);
@@ -464,7 +469,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     write_state_header(header, &first);
     RecordHeaderCoder(header).write({0, RecordKind::full, 0, 1}, &first);
     write_image(schema, Image{}, before, first);
-    EXPECT_EQ(bytes_of(first), bytes_of_hex("d0 07 00 00 82 c0 00 00 00 00 46 12 7a 3b 40 06"));
+    EXPECT_EQ(bytes_of(first), bytes_of_hex("d0 07 00 00 82 80 01 00 00 00 8c 24 f4 76 80 0c"));
 
     header.tick = 1001;
     header.anchor = {1, 1};
@@ -479,7 +484,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     records.write({0, RecordKind::delta, 1000, 0}, &second);
     write_image(schema, before, now, second);
     records.write(left, &second);
-    EXPECT_EQ(bytes_of(second), bytes_of_hex("61 08 44 11 22 16 41 04"));
+    EXPECT_EQ(bytes_of(second), bytes_of_hex("61 08 84 22 44 2c 82 08"));
 }
 
 }  // namespace

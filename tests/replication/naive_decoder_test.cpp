@@ -576,15 +576,15 @@ TEST(NaiveStateDecoder, ReadsTheExampleOfWireMd) {
                                             {"position", false, {step, step}, {}},
                                             {"name", false, {}, {naive::text()}}}),
                            kFewSlots);
-    ASSERT_TRUE(decoder.receive(9, bytes({0xd0, 0x07, 0x00, 0x00, 0x82, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x46,
-                                          0x12, 0x7a, 0x3b, 0x40, 0x06})))
+    ASSERT_TRUE(decoder.receive(9, bytes({0xd0, 0x07, 0x00, 0x00, 0x82, 0x80, 0x01, 0x00, 0x00, 0x00, 0x8c,
+                                          0x24, 0xf4, 0x76, 0x80, 0x0c})))
         << decoder.why();
     using NaiveWords = std::vector<std::uint32_t>;
     naive::State state = decoder.replicas().at(0).versions.at(1'000);
     EXPECT_EQ(decoder.replicas().at(0).net_id, 1u);
     EXPECT_EQ(naive_words(state), (NaiveWords{3, 100, 2, 'B', 'o'}));
     EXPECT_EQ(state.size(), 3u);
-    ASSERT_TRUE(decoder.receive(10, bytes({0x61, 0x08, 0x44, 0x11, 0x22, 0x16, 0x41, 0x04})))
+    ASSERT_TRUE(decoder.receive(10, bytes({0x61, 0x08, 0x84, 0x22, 0x44, 0x2c, 0x82, 0x08})))
         << decoder.why();
     state = decoder.replicas().at(0).versions.at(1'001);
     EXPECT_EQ(naive_words(state), (NaiveWords{5, 100, 3, 'B', 'o', 'b'}));

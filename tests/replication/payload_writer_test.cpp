@@ -249,7 +249,9 @@ TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
     Schema schema;
     schema.component<Spot>("spot");
     ecs::World world;
-    Sender sender(world, schema);
+    SenderOptions options;
+    options.coding = Coding::bits;
+    Sender sender(world, schema, options);
     const Sender::Peer peer = sender.add_peer();
     std::uint64_t number = 1;
     const auto packet = [&](Tick tick) {
@@ -260,11 +262,11 @@ TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
         return numbers({0, tick, {payload.begin(), payload.end()}});
     };
     const ecs::Entity entity = world.spawn(Replicated{}, Spot{5, 6});
-    EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 192, 0, 0, 0, 0, 178, 192, 0}));
+    EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 128, 1, 0, 0, 0, 100, 129, 1}));
     world.set(entity, Spot{5, 7});
-    EXPECT_EQ(packet(0x01020305), (std::vector<int>{97, 28, 164, 160}));
+    EXPECT_EQ(packet(0x01020305), (std::vector<int>{97, 28, 68, 65, 1}));
     world.destroy(entity);
-    EXPECT_EQ(packet(0x01020306), (std::vector<int>{33, 5, 9, 0}));
+    EXPECT_EQ(packet(0x01020306), (std::vector<int>{33, 5, 17, 0}));
     EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 187, 137, 175, 3}));
 }
 

@@ -166,6 +166,7 @@ TEST(StateHeader, TheAnchorDistanceOfExtensionsIsRefused) {
         out.write_bool(false);      // not listed
         out.write_bool(false);
         out.write_golomb(0, 3);
+        out.write_bool(false);  // bits
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
         const StateHeader header = read_state_header(in);
@@ -195,10 +196,10 @@ TEST(StateHeader, AnAnchorAsOldAsItIsFarTakesOneBitForItsAge) {
         StateHeader header;
         header.anchor = {distance, distance};
         header.anchor->older = 2;
-        // anchored, distance, age, older, listed, complete, count
-        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 1 + 2 + 1 + 4);
+        // anchored, distance, age, older, listed, complete, count, coding
+        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 1 + 2 + 1 + 5);
         header.anchor->age = distance - 1;
-        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 3 + 2 + 1 + 4);
+        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 3 + 2 + 1 + 5);
     }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // A second decoder for the payloads of replication, written from replication/WIRE.md alone and as simple as
-// possible. It uses nothing of the library: the schema is described by hand.
+// possible. Of the library it uses only the table of probabilities: the schema is described by hand.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +15,7 @@
 
 #include "naive_bits.h"
 #include "naive_state.h"
+#include "replication/codec/model.h"
 
 namespace naive_replication {
 
@@ -41,7 +42,7 @@ struct Payload {
     std::uint32_t tick = 0;
     std::uint32_t older = 0;
     bool is_listed = false, is_uniform = false;
-    bool is_complete = false;
+    bool is_complete = false, is_coded = false;
     std::uint32_t distance = 0, others = 0, quiet = 0;  // complete
     std::vector<Record> records;
 };
@@ -148,6 +149,7 @@ private:
             payload_.quiet = bits.golomb(0);
         }
         const std::uint32_t count = bits.golomb(3);
+        payload_.is_coded = bits.bit();
         if (anchor_distance == 0 || !bits.ok()) return count;
         if (anchor_distance > number || ticks_.count(number - anchor_distance) == 0) {
             bits.refuse("an anchor that was not accepted");
@@ -214,7 +216,7 @@ private:
                 if (record.pending == 0 || record.pending > 0xffffff) bits.refuse("pending id");
             }
             check_tick(bits, record);
-            record.state = StateReader(schema_, bits).read(nullptr);
+            record.state = read_image(bits, nullptr, {});
         } else {
             record.kind = Kind::despawn;
             record.reason = static_cast<unsigned>(bits.number(2));
@@ -250,7 +252,15 @@ private:
         }
         record.base_tick = *base;
         record.factor = trend.factor;
-        record.state = StateReader(schema_, bits).read(&replica->second.versions[*base], trend);
+        record.state = read_image(bits, &replica->second.versions[*base], trend);
+    }
+
+    State read_image(Bits& bits, const State* base, const Trend& trend) {
+        const bool is_string = payload_.is_coded && (base != nullptr || !bits.bit());
+        if (is_string) bits.begin_string(shoal::replication::all::kBuiltInModel.data());
+        State out = StateReader(schema_, bits).read(base, trend);
+        if (is_string) bits.end_string();
+        return out;
     }
 
     /// The tick of the newest version at `tick`. Sets `is_missing` if it may be forgotten.

@@ -179,7 +179,7 @@ private:
                 if (record.older_tick) trend.older = baselines[{record.slot, *record.older_tick}];
                 seen_.older += record.older_tick.has_value();
             }
-            const Shape* const shape = read_image(shapes_, base, in, words_, trend);
+            const Shape* const shape = read_image(shapes_, base, in, words_, trend, header.coding);
             ASSERT_NE(shape, nullptr);
             ASSERT_NO_FATAL_FAILURE(compare_with_naive({shape, words_}, record.state));
         }

@@ -53,7 +53,9 @@ public:
         if (base != nullptr && trend.older != nullptr && trend.factor != 0)
             moved = pieces(*trend.older, *base);
         const bool moves = std::find(moved.begin(), moved.end(), true) != moved.end();
-        is_usual_ = moves && bits_.bit();
+        const std::size_t pieces_moved =
+            static_cast<std::size_t>(std::count(moved.begin(), moved.end(), true));
+        is_usual_ = moves && bits_.bit(2880 + static_cast<unsigned>(std::min<std::size_t>(pieces_moved, 7)));
         std::set<std::uint32_t> indices;
         if (is_usual_) {
             for (const auto& [index, value] : *base) indices.insert(index);
@@ -63,6 +65,7 @@ public:
         const bool has_trend = moves && indices.size() == base->size() &&
                                std::all_of(base->begin(), base->end(),
                                            [&](const auto& item) { return indices.count(item.first) != 0; });
+        has_moved_ = has_trend;
         State out;
         for (const std::uint32_t index : indices) {
             if (!bits_.ok()) break;
@@ -76,7 +79,7 @@ public:
     /// A component that the baseline lacks.
     Value read_alone(const Component& of) {
         std::vector<bool> none;
-        is_usual_ = false;
+        is_usual_ = has_moved_ = false;
         return component(of, nullptr, nullptr, none);
     }
 
@@ -127,7 +130,7 @@ private:
         std::vector<std::uint32_t> old;
         for (const auto& [index, value] : base) old.push_back(index);
         std::set<std::uint32_t> out(old.begin(), old.end());
-        if (!bits_.bit()) return out;
+        if (!bits_.bit(2888)) return out;
         const std::uint32_t removed = bits_.golomb(0);
         for (const std::uint32_t position : rising(removed, old.size())) out.erase(old[position]);
         const std::uint32_t added = bits_.golomb(0);
@@ -151,11 +154,23 @@ private:
         older_ = older;
         last_ = 5;
         const std::size_t count = component.is_tag ? 0 : groups.size() + parts.size();
-        if (count == 0 || (!is_usual_ && !bits_.bit())) return out;
+        std::vector<bool> mine;
+        if (has_moved_) {
+            mine.assign(moved.begin(), moved.begin() + static_cast<std::ptrdiff_t>(count));
+            moved.erase(moved.begin(), moved.begin() + static_cast<std::ptrdiff_t>(count));
+        }
+        const bool any = std::find(mine.begin(), mine.end(), true) != mine.end();
+        const unsigned known = base == nullptr ? 0 : !has_moved_ ? 1 : any ? 3 : 2;
+        if (count == 0 || !(is_usual_ ? any : bits_.bit(2892 + known))) return out;
+        std::size_t piece = 0;
+        unsigned before = 0;
         const auto differs = [&] {
-            if (!is_usual_) return count == 1 || bits_.bit();
-            const bool is_one = moved.front();
-            moved.erase(moved.begin());
+            const bool moves = has_moved_ && mine[piece];
+            ++piece;
+            if (is_usual_) return moves;
+            if (count == 1) return true;
+            const bool is_one = bits_.bit(2896 + 4 * (known < 2 ? known : 2 + moves) + before);
+            before = (before != 0 ? 2u : 0u) + is_one;
             return is_one;
         };
         for (const Group& group : groups)
@@ -175,6 +190,8 @@ private:
             if (sum != value.parts[i].size()) bits_.refuse("lengths that differ from the number of elements");
         }
     }
+
+    static unsigned sign_of(std::uint32_t change) { return change == 0 ? 0 : change >> 31 == 0 ? 1 : 2; }
 
     static unsigned next_order(std::uint32_t before) {
         const unsigned width = width_of(before);
@@ -242,8 +259,15 @@ private:
             }
         }
         for (std::size_t i = 0; i < group.count; ++i) {
-            const unsigned width = width_of(zigzag(out[i] - base.lanes[group.first + i]));
-            const std::uint32_t code = bits_.golomb(std::min((width + 2 * last_ + 3) / 4, 20u));
+            const std::uint32_t change = out[i] - base.lanes[group.first + i];
+            const unsigned width = width_of(zigzag(change));
+            const unsigned scale = std::min((width + last_ + 1) / 3, 19u);
+            const unsigned reach = older_ == nullptr || factor_ < 128 ? 0
+                                   : factor_ < 256                    ? 1
+                                   : factor_ < 512                    ? 2
+                                                                      : 3;
+            const std::uint32_t code = bits_.residual(std::min((width + 2 * last_ + 3) / 4, 20u),
+                                                      20 * reach + scale, scale, sign_of(change));
             last_ = width_of(code);
             values[group.first + i] = out[i] + unzigzag(code);
             if (values[group.first + i] > lane.greatest) bits_.refuse("a lane over its greatest value");
@@ -271,7 +295,8 @@ private:
                     if (lane.is_bounded && !has_base) {
                         value = static_cast<std::uint32_t>(bits_.number(lane.bits()));
                     } else {
-                        const std::uint32_t code = bits_.golomb(k);
+                        const unsigned order = std::min(k, 15u);
+                        const std::uint32_t code = bits_.residual(k, 80 + order, order, 0);
                         k = next_order(code);
                         value += unzigzag(code);
                     }
@@ -308,18 +333,21 @@ private:
         const auto change = [&](std::uint32_t now, std::uint32_t then) {
             return static_cast<std::uint32_t>(expected(now, then));
         };
-        if (!bits_.bit()) {
+        const bool moves = base != before;
+        if (!bits_.bit(2912 + (has_base ? 2 : 0) + moves)) {
             const std::uint32_t number = static_cast<std::uint32_t>(whole(base));
             const std::uint32_t moved = change(number, static_cast<std::uint32_t>(whole(before)));
             const unsigned width = width_of(zigzag(moved));
             const unsigned by_width = std::min(width < 8 ? width / 2 : width - 2, 20u);
-            const std::uint32_t code = bits_.golomb(has_base ? by_width : k);
+            const std::uint32_t code = has_base ? bits_.residual(by_width, 96 + std::min(width, 20u),
+                                                                 std::min(width / 2, 19u), sign_of(moved))
+                                                : bits_.residual(k, 117, 0, 0);
             k = next_order(code);
             if (code == 0 && base == before) return base;
             const std::uint32_t sum = number + moved + unzigzag(code);
             return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(sum)));
         }
-        const std::uint32_t code = bits_.golomb(j);
+        const std::uint32_t code = bits_.residual(j, 118 + moves, 16, 0);
         j = next_order(code);
         // order() is its own inverse.
         return order(order(base) + change(order(base), order(before)) + unzigzag(code));
@@ -407,6 +435,7 @@ private:
     Bits& bits_;
     std::uint32_t factor_ = 0;
     bool is_usual_ = false;
+    bool has_moved_ = false;        // it is known which groups and parts moved
     const Value* older_ = nullptr;  // the older version's value of the component that is being read
     unsigned last_ = 5;
 };
