@@ -48,9 +48,9 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       mine_(world),
       actions_(world, schema, receiver_),
       owned_(world, schema, receiver_),
-      predictor_(world, schema, receiver_, references_, options.max_lead),
+      predictor_(world, schema, receiver_, options.max_lead),
       endpoint_(with_schema(options.net, schema), *this, sink),
-      typed_(schema, references_),
+      typed_(schema, receiver_),
       ready_at_once_(options.is_ready_at_once) {
     uplink_.set(Section::inputs, predictor_.inputs());
     presentation_.set_predictor(&predictor_);
@@ -219,13 +219,13 @@ ecs::Entity Client::player() const {
 }
 
 void Client::send_rebases() {
-    const std::span<const std::uint32_t> slots = receiver_.rebases();
+    const std::span<const std::uint32_t> slots = receiver_.decoder().rebases();
     const std::size_t count = std::min(slots.size(), Rebase::kMax);
     if (count == 0 || !is_connected()) return;
     const Rebase rebase{{slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(count)}};
     const net::SendResult sent =
         endpoint_.send_message(endpoint_.server(), net::Channel::reliable, write_control(rebase));
-    if (sent == net::SendResult::queued) receiver_.drop_rebases(count);
+    if (sent == net::SendResult::queued) receiver_.decoder().drop_rebases(count);
 }
 
 net::SendResult Client::send_message(net::Delivery how, std::span<const std::byte> message) {
@@ -275,7 +275,8 @@ void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::str
 
 /// Returns whether state, messages and answers together exceed what the server may make this client hold.
 bool Client::holds_too_much() const {
-    return receiver_.held_bytes() + queue_.bytes() + actions_.bytes() > receiver_.options().max_held_bytes;
+    return receiver_.decoder().held_bytes() + queue_.bytes() + actions_.bytes() >
+           receiver_.options().max_held_bytes;
 }
 
 void Client::end_for_size(net::Time now) {
@@ -295,7 +296,7 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
     }
     if (verdict != Receiver::Verdict::accepted) return false;
     receiver_.hear(number, now);
-    if (receiver_.margin()) predictor_.take_margin(*receiver_.margin(), now);
+    if (receiver_.decoder().margin()) predictor_.take_margin(*receiver_.decoder().margin(), now);
     presentation_.receive(number, stats().packets_received, now);
     return true;
 }

@@ -276,17 +276,6 @@ private:
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
     bool use(MessageKind kind, net::Channel channel, std::span<const std::byte> bytes);
 
-    /// The references in messages.
-    class References final : public EntityMap {
-    public:
-        explicit References(const Receiver& receiver) : receiver_(receiver) {}
-        std::uint32_t to_net(ecs::Entity entity) override { return receiver_.net_id(entity); }
-        ecs::Entity to_entity(std::uint32_t net_id) override { return receiver_.entity(net_id); }
-
-    private:
-        const Receiver& receiver_;
-    };
-
     void require_input(std::size_t index) const;
     void start_connecting(net::Time now);
     void forget_world();
@@ -307,7 +296,6 @@ private:
     ClientActions actions_;
     OwnedWriter owned_;
     UplinkWriter uplink_;
-    References references_{receiver_};
     Predictor predictor_;
     net::Client endpoint_;
     std::string failure_;

@@ -30,7 +30,7 @@ void Presentation::start(std::uint32_t tick_us) {
 void Presentation::receive(std::uint64_t number, std::uint64_t packets_received, net::Time now) {
     const bool is_newest = number > newest_number_;
     const bool is_gapless = is_newest && packets_received - received_then_ >= number - newest_number_;
-    const std::optional<Tick> tick = receiver_.tick_of(number);
+    const std::optional<Tick> tick = receiver_.decoder().completion().tick_of(number);
     if (clock_ && tick) clock_->receive(*receiver_.clock(), *tick, now, is_gapless);
     if (!is_newest) return;
     newest_number_ = number;

@@ -53,7 +53,6 @@ public:
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch);
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
-    bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
     bool is_consistent() const;  // consistency.cpp
@@ -82,7 +81,6 @@ private:
     const Schema& schema_;
     std::array<Stream, kActionStreams> streams_;
     net::all::Fifo<Sent> sent_;  // packets in flight, the oldest first
-    bool lacked_room_ = false;
 };
 
 }  // namespace shoal::replication::all

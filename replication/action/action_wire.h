@@ -12,7 +12,6 @@
 #include "../../net/endpoint.h"
 #include "../codec/bits.h"
 #include "../history/net_ids.h"
-#include "../play/action_stream.h"
 #include "../play/message_kind.h"
 #include "../schema/image.h"
 #include "../schema/schema.h"

@@ -42,7 +42,7 @@ std::uint32_t ClientActions::to_net(ecs::Entity entity) {
     for (const Pending& pending : pending_)
         if (pending.entity == entity) return pending.id;
     if (const NetId net_id = receiver_.net_id(entity)) return net_id;
-    for (const Answered& answered : answered_)  // accepted, and the record has not arrived
+    for (const Pending& answered : answered_)  // accepted, and the record has not arrived
         if (answered.entity == entity) return answered.id;
     return 0;
 }
@@ -213,7 +213,8 @@ bool ClientActions::keep(ActionResults results, Gone gone, std::size_t bytes) {
 bool ClientActions::take_answers() {
     answer_bytes_ = 0;
     for (const auto& [results, gone] : std::exchange(answers_, {})) {  // handlers may receive more
-        is_broken_ = is_broken_ || !use_results(results);
+        for (const ActionResult& result : results.results)
+            is_broken_ = is_broken_ || !(result.is_accepted ? accept(result, results.tick) : reject(result));
         if (is_broken_) return false;
         use_gone(gone);
     }
@@ -224,12 +225,6 @@ void ClientActions::fire(const ActionEvent& event, std::span<const std::uint32_t
     StructValue value(type(event.type));
     codec_.restore(type(event.type), words, value.get());
     fire(event.type, value.get(), {receiver_.entity(event.player), event.who, false, event.tick, is_late});
-}
-
-bool ClientActions::use_results(const ActionResults& read) {
-    for (const ActionResult& result : read.results)
-        if (!(result.is_accepted ? accept(result, read.tick) : reject(result))) return false;
-    return true;
 }
 
 bool ClientActions::accept(const ActionResult& result, Tick tick) {
@@ -255,10 +250,9 @@ void ClientActions::end_pending(PendingId id, NetId net_id) {
     if (net_id == 0) destroy_unless_replica(entity);
     answered_.push_back({id, entity});
     if (answered_.size() <= kMaxAnswered) return;
-    std::erase_if(answered_,
-                  [&](const Answered& answered) { return receiver_.net_id(answered.entity) != 0; });
+    std::erase_if(answered_, [&](const Pending& answered) { return receiver_.net_id(answered.entity) != 0; });
     if (answered_.size() <= kMaxAnswered) return;
-    const Answered oldest = answered_.front();
+    const Pending oldest = answered_.front();
     answered_.erase(answered_.begin());
     receiver_.replicas().forget_expected(oldest.id);
     destroy_unless_replica(oldest.entity);  // its record will spawn another entity
@@ -267,7 +261,7 @@ void ClientActions::end_pending(PendingId id, NetId net_id) {
 void ClientActions::use_gone(const Gone& gone) {
     for (const std::uint32_t id : gone.ids) {
         if (!is_pending(id)) receiver_.replicas().note_ended(id);
-        for (const Answered& answered : answered_)
+        for (const Pending& answered : answered_)
             if (answered.id == id) destroy_unless_replica(answered.entity);
     }
 }
@@ -333,7 +327,7 @@ void ClientActions::reset() {
     overlay_.reset();
     queue_.reset();
     undo_pending();
-    for (const Answered& answered : answered_) {
+    for (const Pending& answered : answered_) {
         receiver_.replicas().forget_expected(answered.id);
         destroy_unless_replica(answered.entity);
     }

@@ -144,14 +144,8 @@ private:
         std::vector<Handler> handlers;
         std::vector<RejectHandler> reject_handlers;
     };
-    /// An entity that the client spawned in an action without an answer.
+    /// An entity that the client spawned in an action.
     struct Pending {
-        PendingId id;
-        ecs::Entity entity;
-    };
-    /// An entity that the client spawned in an action that the server answered. The receiver still knows its
-    /// id.
-    struct Answered {
         PendingId id;
         ecs::Entity entity;
     };
@@ -167,7 +161,6 @@ private:
     const SchemaStruct& type(std::size_t number) const { return schema_.structs(StructKind::action)[number]; }
     void start(std::size_t type);
     bool keep(ActionResults results, Gone gone, std::size_t bytes);
-    bool use_results(const ActionResults& read);
     void use_gone(const Gone& gone);
     void undo_pending();
     void destroy_unless_replica(ecs::Entity entity);
@@ -186,10 +179,10 @@ private:
     StructCodec codec_;
     ActionQueue queue_;
     Overlay overlay_;
-    std::size_t mine_, to_predict_;   // indices of these tags in the schema
-    std::vector<Type> types_;         // by the number of the action in the schema
-    std::vector<Pending> pending_;    // in the order of their creation
-    std::vector<Answered> answered_;  // the oldest first
+    std::size_t mine_, to_predict_;  // indices of these tags in the schema
+    std::vector<Type> types_;        // by the number of the action in the schema
+    std::vector<Pending> pending_;   // of actions without an answer, in the order of their creation
+    std::vector<Pending> answered_;  // of other actions, the oldest first; the receiver still knows the ids
     std::vector<Waiting> waiting_;
     std::vector<std::pair<ActionResults, Gone>> answers_;  // for take_answers(); one of the two is empty
     std::size_t answer_bytes_ = 0;                         // see bytes()

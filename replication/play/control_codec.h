@@ -88,9 +88,9 @@ std::vector<std::byte> write_control(const T& message) {
     return to_bytes(out);
 }
 
-/// `bytes`: without the first one, which says the kind. Returns nothing if they are malformed. Any bytes are
-/// safe.
-template <ControlMessage T>
+/// `bytes`: of a control message, without the first one, which says the kind; or of another aggregate.
+/// Returns nothing if they are malformed. Any bytes are safe.
+template <class T>
 std::optional<T> read_control(std::span<const std::byte> bytes) {
     BitReader in(bytes);
     T message;

@@ -1,6 +1,8 @@
 #pragma once
-// The kinds of messages between server and client. WIRE.md specifies their bytes.
+// The kinds of messages between server and client, and how the actions of a player are numbered. WIRE.md
+// specifies the bytes.
 
+#include <cstddef>
 #include <cstdint>
 
 namespace shoal::replication::all {
@@ -27,5 +29,11 @@ enum class MessageOrder : std::uint8_t {
     after = 1,      // as in_order, but after the actions that the message names
     unordered = 2,  // in no order with actions
 };
+
+/// The actions of one player are numbered in two streams. If an action of the ordered stream is rejected, the
+/// later actions of this stream that the client called before it knew of the rejection are dropped. The
+/// actions of the independent stream do not depend on each other.
+enum class ActionStream : bool { ordered, independent };
+inline constexpr std::size_t kActionStreams = 2;
 
 }  // namespace shoal::replication::all

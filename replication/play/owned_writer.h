@@ -56,7 +56,6 @@ public:
     void reset();
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
-    bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
     const Stats& stats() const { return stats_; }
@@ -110,7 +109,6 @@ private:
     std::uint32_t payloads_left_ = 0;         // that will carry waiting_; with inputs, all until it is empty
     net::all::Fifo<Sent> sent_;               // packets in flight, the oldest first
     std::vector<OwnedRefusal> refusals_;      // to be told
-    bool lacked_room_ = false;
     Receiver::Value captured_;
     BitWriter value_, values_;
     Stats stats_;

@@ -1,5 +1,6 @@
 #include "struct_codec.h"
 
+#include <algorithm>
 #include <new>
 
 namespace shoal::replication::all {
@@ -23,6 +24,16 @@ void StructCodec::quantise(const SchemaType& type, const void* value, std::vecto
 
 void StructCodec::restore(const SchemaType& type, std::span<const std::uint32_t> words, void* value) {
     type.layout.restore(words.data(), words.data() + type.layout.lanes().size(), map_, value, &stack_);
+}
+
+void StructCodec::write(ecs::World& world, ecs::Entity entity, ecs::ComponentId component,
+                        const SchemaType& type, std::span<const std::uint32_t> words) {
+    world.patch(entity, component, [&](void* value) {
+        quantise(type, value, before_);
+        if (std::equal(words.begin(), words.end(), before_.begin(), before_.end())) return false;
+        restore(type, words, value);
+        return true;
+    });
 }
 
 }  // namespace shoal::replication::all

@@ -37,12 +37,17 @@ public:
     /// for the same type.
     void restore(const SchemaType& type, std::span<const std::uint32_t> words, void* value);
 
+    /// Writes a component of a living entity, unless it has this value already: then no change hook runs. No
+    /// effect if the entity lacks it.
+    void write(ecs::World& world, ecs::Entity entity, ecs::ComponentId component, const SchemaType& type,
+               std::span<const std::uint32_t> words);
+
     /// Counts the numbers that did not fit their codecs.
     const ComponentLayout::Misfits& misfits() const { return misfits_; }
 
 private:
     EntityMap& map_;
-    std::vector<std::uint32_t> parts_;
+    std::vector<std::uint32_t> parts_, before_;
     PointerStack stack_;
     ComponentLayout::Misfits misfits_;
 };

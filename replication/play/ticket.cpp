@@ -2,22 +2,18 @@
 
 #include <algorithm>
 
+#include "control_codec.h"
+
 namespace shoal::replication::all {
 
 std::vector<std::byte> Ticket::bytes() const {
-    std::vector<std::byte> result(kBytes);
-    net::all::ByteWriter out(result);
-    out.u32(seat.value);
-    out.bytes(secret);
-    return result;
+    BitWriter out;
+    write_field(*this, out);
+    return to_bytes(out);
 }
 
 std::optional<Ticket> Ticket::from(std::span<const std::byte> bytes) {
-    if (bytes.size() != kBytes) return std::nullopt;
-    Ticket ticket;
-    ticket.seat.value = net::all::load<std::uint32_t>(bytes.data());
-    std::copy(bytes.begin() + 4, bytes.end(), ticket.secret.begin());
-    return ticket.is_valid() ? std::optional(ticket) : std::nullopt;
+    return read_control<Ticket>(bytes);
 }
 
 bool SeatKey::accepts(const Ticket& ticket) const {

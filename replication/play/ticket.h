@@ -8,9 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "../../net/bytes.h"
 #include "../../net/crypto/entropy.h"
-#include "action_stream.h"
 #include "message_kind.h"
 #include "player_id.h"
 

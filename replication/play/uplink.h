@@ -29,11 +29,14 @@ public:
     /// long as any section has something to send. `packet` is the packet number; it rises with each call.
     virtual bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) = 0;
     /// Returns whether the room of the last write_section() was too small for the most urgent item.
-    virtual bool lacked_room() const = 0;
+    bool lacked_room() const { return lacked_room_; }
 
     /// Called once for each packet, also if this section wrote nothing into it. When the connection ends, all
     /// packets in flight are reported as lost.
     virtual void on_fate(std::uint64_t packet, bool delivered) = 0;
+
+protected:
+    bool lacked_room_ = false;
 };
 
 struct Player;

@@ -61,7 +61,6 @@ public:
     void reset();
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
-    bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
     struct Packet {
@@ -101,7 +100,7 @@ private:
     Tick newest_ = 0;
     std::uint32_t unacknowledged_ = 0;  // number of inputs without an ack: the newest ones
     std::uint32_t unsent_ = 0;          // number of inputs that were in no packet: the newest ones
-    bool is_in_use_ = false, lacked_room_ = false;
+    bool is_in_use_ = false;
     double position_ = 0, loss_ = 0, fates_ = 0, fresh_ = 1;
     net::Time now_{0};
     std::optional<RenderTime> seen_;

@@ -13,18 +13,9 @@ namespace {
 constexpr std::uint32_t kWordBits = 32;
 
 bool is_nan(const Leaf& leaf, const void* value) {
-    const auto* const at = static_cast<const std::byte*>(value) + leaf.offset;
-    for (std::uint32_t i = 0; i < leaf.scalars; ++i) {
-        if (leaf.type == FieldType::f32) {
-            float number;
-            std::memcpy(&number, at + i * sizeof number, sizeof number);
-            if (std::isnan(number)) return true;
-        } else if (leaf.type == FieldType::f64) {
-            double number;
-            std::memcpy(&number, at + i * sizeof number, sizeof number);
-            if (std::isnan(number)) return true;
-        }
-    }
+    if (leaf.type != FieldType::f32 && leaf.type != FieldType::f64) return false;
+    for (std::uint32_t i = 0; i < leaf.scalars; ++i)
+        if (std::isnan(load_scalar(leaf, value, i))) return true;
     return false;
 }
 

@@ -5,15 +5,13 @@
 
 namespace shoal::replication::all {
 
-Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, EntityMap& map,
-                     net::Duration max_lead)
+Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, net::Duration max_lead)
     : world_(world),
       schema_(schema),
       receiver_(receiver),
-      map_(map),
       max_lead_(max_lead),
       queries_(world),
-      values_(world, schema, map),
+      values_(world, schema, receiver),
       smoothing_(world, schema),
       teleports_(static_cast<ComponentIndex>(schema.find<Teleports>())),
       mine_(world),
@@ -25,7 +23,7 @@ Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver
     const std::size_t index = schema.input_component();
     component_ = schema.components()[index].bind(world);
     if (!schema.components()[index].is_tag) held_.push_back(static_cast<ComponentIndex>(index));
-    codec_ = std::make_unique<StructCodec>(map);
+    codec_ = std::make_unique<StructCodec>(receiver);
     value_ = std::make_unique<StructValue>(*type_);
     codec_->quantise(*type_, value_->get(), neutral_);
     log_ = std::make_unique<InputLog>(*type_, neutral_);
@@ -221,7 +219,7 @@ void Predictor::leave(Member& member) {
 /// Finds the newest tick for which the state of the whole group has arrived, and compares this state with the
 /// prediction.
 void Predictor::reconcile() {
-    const std::optional<Tick> complete = receiver_.group_complete();
+    const std::optional<Tick> complete = receiver_.decoder().completion().group_complete();
     if (!complete || !last_ || members_.empty()) return;
     const Tick tick = *complete;
     if (tick == checked_ && !must_restore_) return;
@@ -338,9 +336,9 @@ void Predictor::run(Tick tick, bool is_new) {
     if (input.empty()) input = neutral_;
     for (const Member& member : members_)
         if (member.is_active && world_.is_alive(member.entity) && world_.has(member.entity, component_))
-            write_input(member.entity, input);
+            codec_->write(world_, member.entity, component_, *type_, input);
     const float seconds = std::chrono::duration<float>(tick_).count();
-    const Step::Context context{queries_, map_, seed_, true};
+    const Step::Context context{queries_, receiver_, seed_, true};
     const auto step = [&](bool is_first) {
         ecs::all::call_guarded(world_, [&] { on_step_(Step(tick, seconds, is_first, context)); });
     };
@@ -354,16 +352,6 @@ void Predictor::run(Tick tick, bool is_new) {
         stats_.nan_fields += values_.capture(member.entity, row(member, tick));
         smoothing_.take_tick(member.entity, member.shown);
     }
-}
-
-/// Runs no change hooks if the value stays the same.
-void Predictor::write_input(ecs::Entity entity, std::span<const std::uint32_t> words) {
-    world_.patch(entity, component_, [&](void* value) {
-        codec_->quantise(*type_, value, words_);
-        if (std::equal(words.begin(), words.end(), words_.begin(), words_.end())) return false;
-        codec_->restore(*type_, words, value);
-        return true;
-    });
 }
 
 }  // namespace shoal::replication::all

@@ -39,10 +39,9 @@ struct PredictionStats {
 /// ticks. In this file, the group is the set of entities with the tags Mine or ToPredict. Not thread-safe.
 class Predictor {
 public:
-    /// The arguments must outlive this object. `map` translates references. `max_lead`: while the lead is
+    /// The arguments must outlive this object. `max_lead`: while the lead is
     /// greater, nothing is predicted.
-    Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, EntityMap& map,
-              net::Duration max_lead);
+    Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, net::Duration max_lead);
     ~Predictor();
     Predictor(const Predictor&) = delete;
     Predictor& operator=(const Predictor&) = delete;
@@ -126,12 +125,10 @@ private:
     void restore(Tick tick);
     void begin_jumps();
     void run(Tick tick, bool is_new);
-    void write_input(ecs::Entity entity, std::span<const std::uint32_t> words);
 
     ecs::World& world_;
     const Schema& schema_;
     Receiver& receiver_;
-    EntityMap& map_;
     net::Duration max_lead_;
     Interpolator* interpolator_ = nullptr;
     OnStep on_step_;

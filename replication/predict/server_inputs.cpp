@@ -6,13 +6,6 @@
 #include "../play/players.h"
 
 namespace shoal::replication::all {
-namespace {
-
-Tick patience_of(net::Duration patience, net::Duration tick) {
-    return std::max<Tick>(static_cast<Tick>(patience / tick), 1);
-}
-
-}  // namespace
 
 ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, Players& players,
                            net::Duration tick)
@@ -37,8 +30,8 @@ bool ServerInputs::read_section(Player&, std::uint64_t packet, BitReader& in) {
 void ServerInputs::commit_section(Player& player, net::Time now) {
     if (!applied_) return;
     std::unique_ptr<InputBuffer>& buffer = player.inputs;
-    if (!buffer)
-        buffer = std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_), tick_);
+    const auto patience = std::max(static_cast<Tick>(kPatience / tick_), Tick{1});
+    if (!buffer) buffer = std::make_unique<InputBuffer>(type_, neutral_, patience, tick_);
     const Tick newest = section_.newest_near(next_);
     const std::uint64_t late = buffer->stats().late;
     for (std::uint32_t i = 0; i < section_.count; ++i)
@@ -72,27 +65,17 @@ void ServerInputs::apply(Tick tick, net::Time now) {
         driven_.push_back(entity);
         if (!player->inputs || !player->inputs->age()) continue;
         seen_by_.peer = *sender_.owner(entity);
-        write(entity, player->input);
+        codec_.write(world_, entity, component_, type_, player->input);
     }
     for (const ecs::Entity entity : former_)
         if (world_.is_alive(entity) && world_.has(entity, component_) && !player_of(entity))
-            write(entity, neutral_);
+            codec_.write(world_, entity, component_, type_, neutral_);
 }
 
 /// Returns the player that owns an entity, or null.
 const Player* ServerInputs::player_of(ecs::Entity entity) const {
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
     return owner ? players_.find_peer(*owner) : nullptr;
-}
-
-/// Runs no change hooks if the value stays the same.
-void ServerInputs::write(ecs::Entity entity, std::span<const std::uint32_t> words) {
-    world_.patch(entity, component_, [&](void* value) {
-        codec_.quantise(type_, value, words_);
-        if (std::equal(words.begin(), words.end(), words_.begin(), words_.end())) return false;
-        codec_.restore(type_, words, value);
-        return true;
-    });
 }
 
 }  // namespace shoal::replication::all

@@ -48,7 +48,6 @@ private:
     };
 
     const Player* player_of(ecs::Entity entity) const;
-    void write(ecs::Entity entity, std::span<const std::uint32_t> words);
 
     static constexpr net::Duration kPatience = std::chrono::milliseconds(250);
 
@@ -64,7 +63,7 @@ private:
     net::Duration tick_;
     Tick next_ = 0;                     // tick of the next apply()
     std::optional<net::Time> applied_;  // time of the last apply()
-    std::vector<std::uint32_t> neutral_, words_;
+    std::vector<std::uint32_t> neutral_;
     std::vector<ecs::Entity> entities_, driven_, former_;  // driven_: got inputs in the last apply()
 
     // From read_section(), for commit_section().

@@ -43,7 +43,7 @@ void Receiver::start_clock(net::Duration tick) {
 }
 
 void Receiver::hear(std::uint64_t number, net::Time now) {
-    const std::optional<Tick> tick = tick_of(number);
+    const std::optional<Tick> tick = decoder_.completion().tick_of(number);
     if (!tick) return;
     if (clock_) return clock_->hear(*tick, now);
     if (!heard_ || is_newer(*tick, heard_->first)) heard_ = {*tick, now};

@@ -24,7 +24,7 @@ namespace shoal::replication::all {
 
 /// Writes the versions that its Decoder reads to the world. Not thread-safe. The world may have other
 /// entities beside the replicas.
-class Receiver final {
+class Receiver final : public EntityMap {
 public:
     using Verdict = Decoder::Verdict;
 
@@ -99,9 +99,6 @@ public:
     /// Tick of the version of a replica that the world has; nothing if the entity is no replica.
     std::optional<Tick> shown_tick(ecs::Entity entity) const;
 
-    /// Translates references between the world and net ids.
-    EntityMap& entities() { return replicas_; }
-
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),
     /// as of the last apply(). Nothing if there is no completion marker yet, if a packet that the marker
     /// needs is missing, or if a payload of a newer tick than the marker's has arrived. After apply(Tick) it
@@ -120,25 +117,14 @@ public:
     /// Nothing before start_clock(). reconnect() keeps it, and reset() forgets it.
     const std::optional<ServerClock>& clock() const { return clock_; }
 
-    /// What the last payload accepted says about the inputs of this client.
-    const std::optional<StateHeader::Margin>& margin() const { return decoder_.margin(); }
-
     /// Tick of the newest payload accepted; nothing before the first.
     std::optional<Tick> newest_tick() const { return decoder_.completion().newest_tick(); }
-
-    /// Tick of the payload in packet `number`; nothing if it was not accepted, or is old
-    /// (Completion::tick_of()).
-    std::optional<Tick> tick_of(std::uint64_t number) const { return decoder_.completion().tick_of(number); }
 
     /// Returns whether the last apply() gave the replica with this net id its entity.
     bool is_new(NetId net_id) const {
         const Replicas::Replica* const replica = replicas_.find(net_id);
         return replica && replicas_.is_new(*replica);
     }
-    /// The newest tick as of which all entities that this client owns or predicts have arrived. Nothing
-    /// before the first, or if the schema predicts nothing.
-    std::optional<Tick> group_complete() const { return decoder_.completion().group_complete(); }
-
     /// Returns the replica with this net id; null if there is none, or the game destroyed it. A replica that
     /// ended is found while messages that name it were not handled, see end_kept(). For the net id
     /// of a key, also returns the game's entity that had the key at the last apply() and is no replica yet.
@@ -153,14 +139,14 @@ public:
     }
     /// Returns 0 if the entity is not a replica and had no key at the last apply().
     NetId net_id(ecs::Entity entity) const { return replicas_.net_id(entity); }
+    std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }
+    ecs::Entity to_entity(std::uint32_t net_id) override { return entity(net_id); }
     /// Sets the function that appends the net ids in the messages that were not handled yet.
     using FindNamed = std::function<void(std::vector<NetId>&)>;
     void set_named(FindNamed fn) { find_named_ = std::move(fn); }
     /// Destroys the entities of ended replicas that apply() kept because messages named them, except those
     /// that are still named. Call it when messages were handled, outside of hooks and queries.
     void end_kept() { end_kept(false); }
-    /// What the server makes this client hold, in bytes, see ReceiverOptions::max_held_bytes.
-    std::size_t held_bytes() const { return decoder_.held_bytes(); }
     /// Number of replicas in the world. Takes time in proportion to all replicas.
     std::uint32_t entity_count() const;
 
@@ -170,12 +156,10 @@ public:
         replicas_.for_each_entity(fn);
     }
 
-    /// Entity slots that need a full record: a baseline is missing, or max_versions is reached. Send them to
-    /// the server in a reliable message, so that it calls Sender::rebase() for each. Then call drop_rebases()
-    /// with the number of slots sent, which removes them from the front. Each slot is listed once. It is
-    /// added again only after a record of it was used.
-    std::span<const std::uint32_t> rebases() const { return decoder_.rebases(); }
-    void drop_rebases(std::size_t count) { decoder_.drop_rebases(count); }
+    /// What was received: which packets, what it costs, and the slots that need a full record. Send these to
+    /// the server in a reliable message, so that it calls Sender::rebase() for each.
+    const Decoder& decoder() const { return decoder_; }
+    Decoder& decoder() { return decoder_; }
 
     /// For a new connection to a sender that still knows what this receiver has: forgets packet numbers only.
     void reconnect() { decoder_.reconnect(); }

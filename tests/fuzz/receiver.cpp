@@ -71,7 +71,7 @@ public:
         receiver_.reset();
         receiver_.apply();
         CHECK(world_.size() == own_.size() + unmatched());
-        CHECK(!receiver_.complete() && !receiver_.newest_tick() && receiver_.rebases().empty());
+        CHECK(!receiver_.complete() && !receiver_.newest_tick() && receiver_.decoder().rebases().empty());
         if (options_.max_slots >= 64 && options_.max_held_bytes >= 1 << 20)
             check_new_client_converges(honest_, schema_, world_, receiver_);
         CHECK(receiver_.is_consistent());
@@ -135,10 +135,10 @@ private:
                 if (op & 128) destroy_replica();
                 return apply();
             case 12: {
-                const auto rebases = receiver_.rebases();
+                const auto rebases = receiver_.decoder().rebases();
                 const std::size_t count = in_.u8() % (rebases.size() + 1);
                 for (std::size_t i = 0; i < count; ++i) honest_.sender.rebase(0, rebases[i]);
-                return receiver_.drop_rebases(count);
+                return receiver_.decoder().drop_rebases(count);
             }
             case 13:
                 if ((op & 192) != 192) return apply();
@@ -397,9 +397,9 @@ private:
             CHECK(++count[slot] <= options_.max_versions + 1);
         });
         CHECK(bytes <= options_.max_held_bytes);
-        CHECK(receiver_.rebases().size() <= options_.max_slots);
+        CHECK(receiver_.decoder().rebases().size() <= options_.max_slots);
         std::set<std::uint32_t> rebases;
-        for (const std::uint32_t slot : receiver_.rebases()) {
+        for (const std::uint32_t slot : receiver_.decoder().rebases()) {
             CHECK(slot < options_.max_slots);
             CHECK(rebases.insert(slot).second);
         }

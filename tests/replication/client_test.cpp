@@ -94,7 +94,7 @@ TEST(Client, Rule04ARefusedPayloadIsNotAcknowledgedAndARebaseIsRequested) {
     const std::vector<std::byte> rebase = write_control(Rebase{{300}});
     const std::vector<std::byte> ready = {std::byte{7}};
     EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{ready, rebase}));
-    EXPECT_TRUE(player.client.receiver().rebases().empty());
+    EXPECT_TRUE(player.client.receiver().decoder().rebases().empty());
 }
 
 // Goal: a request to rebase is kept while the message queue is full. Method: the game fills the queue once.
@@ -113,9 +113,10 @@ TEST(Client, ARebaseRequestWaitsWhileTheMessageQueueIsFull) {
     };
     fill();
     server.step();
-    EXPECT_EQ(player.client.receiver().rebases().size(), 1u) << "the queue is full: the request must wait";
-    for (int i = 0; i < 400 && !player.client.receiver().rebases().empty(); ++i) server.step();
-    EXPECT_TRUE(player.client.receiver().rebases().empty());
+    EXPECT_EQ(player.client.receiver().decoder().rebases().size(), 1u)
+        << "the queue is full: the request must wait";
+    for (int i = 0; i < 400 && !player.client.receiver().decoder().rebases().empty(); ++i) server.step();
+    EXPECT_TRUE(player.client.receiver().decoder().rebases().empty());
     for (int i = 0; i < 400; ++i) server.step();
     const std::vector<std::byte> rebase = write_control(Rebase{{300}});
     EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);

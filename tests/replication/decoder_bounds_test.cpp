@@ -238,7 +238,7 @@ TEST(Decoder, ATruncatedDeltaIsMalformedAndRequestsNothing) {
         for (std::size_t size = 0; size < payload.size(); ++size) {
             EXPECT_EQ(pair.receiver.receive(100 + age, std::span(payload).first(size)), Verdict::malformed)
                 << size << " bytes";
-            EXPECT_TRUE(pair.receiver.rebases().empty());
+            EXPECT_TRUE(pair.receiver.decoder().rebases().empty());
         }
         EXPECT_EQ(state_of(pair.receiver, pair.schema), before);
         EXPECT_EQ(pair.receiver.receive(100 + age, payload), Verdict::accepted);

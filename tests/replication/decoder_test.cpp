@@ -38,8 +38,8 @@ TEST(Decoder, Rule04ADeltaWithoutItsBaselineChangesNothingAndRequestsOneRebase) 
         {{{0, RecordKind::full, 0, 7}, {}, first}, {{1, RecordKind::delta, 1, 0}, second, second}});
     for (std::uint64_t number = 50; number < 53; ++number)
         EXPECT_EQ(fresh.receive(number, bytes), Verdict::refused);
-    ASSERT_EQ(fresh.rebases().size(), 1u);
-    EXPECT_EQ(fresh.rebases()[0], 1u);
+    ASSERT_EQ(fresh.decoder().rebases().size(), 1u);
+    EXPECT_EQ(fresh.decoder().rebases()[0], 1u);
     EXPECT_EQ(fresh.stats().rebases, 1u);
     EXPECT_EQ(fresh.stats().records, 0u) << "the first record is valid, but the packet was refused";
     fresh.apply();
@@ -56,8 +56,8 @@ TEST(Decoder, Rule04ADeltaInASlotThatWasNeverUsedRequestsARebaseAtAnyTick) {
         Receiver receiver(world, schema);
         const auto payload = payload_of(schema, tick, {{{3, RecordKind::delta, tick - 2, 0}, empty, empty}});
         EXPECT_EQ(receiver.receive(1, payload), Verdict::refused);
-        ASSERT_EQ(receiver.rebases().size(), 1u) << "tick " << tick;
-        EXPECT_EQ(receiver.rebases()[0], 3u);
+        ASSERT_EQ(receiver.decoder().rebases().size(), 1u) << "tick " << tick;
+        EXPECT_EQ(receiver.decoder().rebases()[0], 3u);
         EXPECT_TRUE(receiver.is_consistent());
     }
 }
@@ -78,7 +78,7 @@ TEST(Decoder, Rule04APacketWhoseAnchorDidNotArriveIsRefused) {
         EXPECT_FALSE(pair.receiver.complete());
     }
     EXPECT_EQ(pair.receiver.stats().refused_packets, 2u);
-    EXPECT_TRUE(pair.receiver.rebases().empty());
+    EXPECT_TRUE(pair.receiver.decoder().rebases().empty());
     EXPECT_EQ(pair.receiver.receive(5, payload_of(pair.schema, 100, {})), Verdict::accepted);
     EXPECT_EQ(pair.receiver.receive(7, payload_of(pair.schema, header, full)), Verdict::accepted);
     EXPECT_EQ(pair.receiver.newest_tick(), 103u) << "the anchor's tick and its age";
@@ -101,7 +101,7 @@ TEST(Decoder, Rule04AnOvertakenDeltaWithoutItsBaselineRequestsNothing) {
     EXPECT_EQ(pair.receiver.stats().rebases, 0u) << "a newer record has arrived";
     EXPECT_EQ(pair.receiver.receive(101, delta(101, 50)), Verdict::refused);
     EXPECT_EQ(pair.receiver.stats().rebases, 1u);
-    EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+    EXPECT_EQ(pair.receiver.decoder().rebases().size(), 1u);
 }
 
 // A full record of a slot whose replica has a newer version.
@@ -535,11 +535,11 @@ TEST(Decoder, Rule04ANewConnectionForgetsTheRequestsOfTheFormerOne) {
     pair.exchange();
     EXPECT_EQ(pair.receiver.receive(50, baseless(pair.schema, 0)), Verdict::refused);
     pair.receiver.reconnect();
-    EXPECT_TRUE(pair.receiver.rebases().empty());
-    EXPECT_EQ(pair.receiver.tick_of(1), std::nullopt);
+    EXPECT_TRUE(pair.receiver.decoder().rebases().empty());
+    EXPECT_EQ(pair.receiver.decoder().completion().tick_of(1), std::nullopt);
     EXPECT_EQ(pair.receiver.newest_tick(), 1u);
     EXPECT_EQ(pair.receiver.receive(1, baseless(pair.schema, 0)), Verdict::refused);
-    EXPECT_EQ(pair.receiver.rebases().size(), 1u) << "requested again";
+    EXPECT_EQ(pair.receiver.decoder().rebases().size(), 1u) << "requested again";
     EXPECT_TRUE(pair.receiver.is_consistent());
 }
 
@@ -552,7 +552,7 @@ TEST(Decoder, Rule04ASlotCanRequestARebaseAgainAfterItsNextRecord) {
         EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
         EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
         EXPECT_EQ(pair.receiver.stats().rebases, round) << "one request per round";
-        EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+        EXPECT_EQ(pair.receiver.decoder().rebases().size(), 1u);
         pair.world.set(entity, at(static_cast<float>(round + 1)));
         pair.exchange();  // the sender rebases
         EXPECT_EQ(pair.on_client<Position>(entity).x, static_cast<float>(round + 1));
@@ -567,23 +567,23 @@ TEST(Decoder, Rule04ASlotIsInTheListOfRebasesOnce) {
     for (std::uint64_t round = 1; round <= 3; ++round) {
         EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
         EXPECT_EQ(pair.receiver.stats().rebases, round);
-        EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+        EXPECT_EQ(pair.receiver.decoder().rebases().size(), 1u);
         pair.world.set(entity, at(static_cast<float>(round + 1)));
         EXPECT_EQ(pair.receive(pair.tick_and_encode()), Verdict::accepted);
         EXPECT_TRUE(pair.receiver.is_consistent());
     }
-    pair.receiver.drop_rebases(1);
+    pair.receiver.decoder().drop_rebases(1);
     EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
-    EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+    EXPECT_EQ(pair.receiver.decoder().rebases().size(), 1u);
 }
 
 TEST(Decoder, Rule04DropRebasesRemovesThemFromTheFront) {
     Pair pair;
     for (const std::uint32_t slot : {7u, 3u, 9u})
         EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, slot)), Verdict::refused);
-    pair.receiver.drop_rebases(2);
-    ASSERT_EQ(pair.receiver.rebases().size(), 1u);
-    EXPECT_EQ(pair.receiver.rebases()[0], 9u);
+    pair.receiver.decoder().drop_rebases(2);
+    ASSERT_EQ(pair.receiver.decoder().rebases().size(), 1u);
+    EXPECT_EQ(pair.receiver.decoder().rebases()[0], 9u);
     EXPECT_TRUE(pair.receiver.is_consistent());
 }
 

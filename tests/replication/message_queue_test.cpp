@@ -322,7 +322,7 @@ TEST(MessageQueue, ASchemaWithoutMessagesRefusesEach) {
     schema.component<Spot>("spot");
     ecs::World world;
     Receiver receiver(world, schema);
-    TypedMessages messages(schema, receiver.entities());
+    TypedMessages messages(schema, receiver);
     MessageQueue queue(messages, receiver);
     for (const std::size_t size : {1u, 2u, 9u, 17u})
         EXPECT_FALSE(queue.add(std::vector<std::byte>(size), net::Channel::reliable)) << size;
@@ -334,7 +334,7 @@ TEST(MessageQueue, AMessageOfTheOnlyTypeHasNoBitsForIt) {
     schema.message<Beep>("beep");
     ecs::World world;
     Receiver receiver(world, schema);
-    TypedMessages messages(schema, receiver.entities());
+    TypedMessages messages(schema, receiver);
     std::vector<int> pitches;
     messages.set_handler<Beep>([&](const Beep& beep, const MessageInfo&) { pitches.push_back(beep.pitch); });
     MessageQueue queue(messages, receiver);

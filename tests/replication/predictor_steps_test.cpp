@@ -300,8 +300,7 @@ TEST(Predictor, ASchemaWithoutAnInputPredictsNothing) {
     schema.component<Spot>("spot", predicted());
     ecs::World world;
     Receiver receiver(world, schema);
-    NoEntities map;
-    Predictor predictor(world, schema, receiver, map, 500ms);
+    Predictor predictor(world, schema, receiver, 500ms);
     predictor.set_on_step([](const Step&) { ADD_FAILURE(); });
     predictor.start(16ms, 1);
     predictor.take_margin({}, net::Time{100s});

@@ -151,7 +151,7 @@ struct Road {
             codec.restore(type(), words, &input);
         for (const ecs::Entity cart : carts)
             if (pair.world.is_alive(cart)) pair.world.set(cart, input);
-        const Step::Context context{queries, pair.receiver.entities(), 77, false};
+        const Step::Context context{queries, pair.receiver, 77, false};
         drive(Step(tick, 0.02f, true, context));
         if (then) std::exchange(then, nullptr)();
         pair.exchange();
@@ -187,7 +187,7 @@ struct Road {
 
     net::Duration rtt;
     Pair pair;
-    Predictor predictor{pair.mirror, pair.receiver_schema, pair.receiver, pair.receiver.entities(), 500ms};
+    Predictor predictor{pair.mirror, pair.receiver_schema, pair.receiver, 500ms};
     NoEntities no_entities;
     StructCodec codec{no_entities};
     StepQueries queries{pair.world};
@@ -479,7 +479,7 @@ TEST(Predictor, ATickIsCheckedIfItIsOneOfThoseThatAreKept) {
     const Tick kept = ticks_kept(4ms);
     for (const Tick lead : {kept - 1, kept}) {
         Pair pair({}, {}, 1'000, 1, cart_schema());
-        Predictor predictor(pair.mirror, pair.receiver_schema, pair.receiver, pair.receiver.entities(), 2s);
+        Predictor predictor(pair.mirror, pair.receiver_schema, pair.receiver, 2s);
         predictor.set_on_step([](const Step&) {});
         pair.receiver.start_clock(4ms);
         predictor.start(4ms, 0);
@@ -651,7 +651,9 @@ TEST(Predictor, AnEntityThatTheClientSpawnedGoesOnBeforeItsGroupIsComplete) {
             road.pair.receiver.apply();
             road.now += 20ms;
             road.update();
-            if (!road.pair.replica(cart) || road.pair.receiver.group_complete() == packet->tick) continue;
+            if (!road.pair.replica(cart) ||
+                road.pair.receiver.decoder().completion().group_complete() == packet->tick)
+                continue;
             ASSERT_EQ(road.pair.replica(cart), road.early);
             EXPECT_EQ(road.early_x(), x);
             EXPECT_TRUE(road.pair.mirror.has<Predicted>(road.early));

@@ -105,16 +105,16 @@ TEST(Receiver, KnowsItsGroupIfTheSchemaPredicts) {
         }
         Pair pair({}, {}, 1, 1, std::move(schema));
         const ecs::Entity ship = pair.spawn(Ship{1});
-        EXPECT_FALSE(pair.receiver.group_complete());
+        EXPECT_FALSE(pair.receiver.decoder().completion().group_complete());
         for (int i = 2; i < 5; ++i) {
             pair.world.set(ship, Ship{static_cast<float>(i)});
             pair.exchange();
             ASSERT_TRUE(pair.receiver.complete());
-            EXPECT_EQ(pair.receiver.group_complete(),
+            EXPECT_EQ(pair.receiver.decoder().completion().group_complete(),
                       predicts ? std::optional(pair.sender.tick()) : std::nullopt);
         }
         pair.receiver.reset();
-        EXPECT_FALSE(pair.receiver.group_complete());
+        EXPECT_FALSE(pair.receiver.decoder().completion().group_complete());
     }
 }
 
@@ -124,15 +124,15 @@ TEST(Receiver, ResetForgetsEverything) {
     pair.spawn(Aim{a, 1});
     pair.exchange();
     EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
-    EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+    EXPECT_EQ(pair.receiver.decoder().rebases().size(), 1u);
     pair.receiver.reset();
-    EXPECT_TRUE(pair.receiver.rebases().empty());
+    EXPECT_TRUE(pair.receiver.decoder().rebases().empty());
     EXPECT_EQ(pair.mirror.size(), 0u);
     EXPECT_EQ(pair.receiver.entity_count(), 0u);
     EXPECT_FALSE(pair.receiver.complete() || pair.receiver.newest_tick());
     EXPECT_TRUE(pair.receiver.is_consistent());
     EXPECT_EQ(pair.receiver.receive(1, baseless(pair.schema, 0)), Verdict::refused);
-    EXPECT_EQ(pair.receiver.rebases().size(), 1u) << "no request is open any more";
+    EXPECT_EQ(pair.receiver.decoder().rebases().size(), 1u) << "no request is open any more";
     pair.receiver.reset();
     const Sender::Peer anew = pair.sender.add_peer();
     std::byte room[1300];

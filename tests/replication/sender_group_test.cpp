@@ -97,9 +97,9 @@ TEST(SenderGroup, APeerThatHasItsGroupHasTheValuesOfThatTick) {
                 pair.lose(packet);
                 continue;
             }
-            const std::optional<Tick> former = pair.receiver.group_complete();
+            const std::optional<Tick> former = pair.receiver.decoder().completion().group_complete();
             pair.deliver(packet);
-            const std::optional<Tick> now = pair.receiver.group_complete();
+            const std::optional<Tick> now = pair.receiver.decoder().completion().group_complete();
             if (!now || now == former) continue;
             ASSERT_TRUE(pitch.has_all(*now)) << "tick " << *now << ", packet " << packet.number;
             complete += 1;
@@ -128,9 +128,9 @@ TEST(SenderGroup, AMarkerNamesThePacketsInFlightWithTheNewestRecords) {
         << "that of its completion marker, which also needs of_others";
     ASSERT_EQ(pair.receive(third), Receiver::Verdict::accepted);
     ASSERT_EQ(pair.receive(of_others), Receiver::Verdict::accepted);
-    EXPECT_NE(pair.receiver.group_complete(), third.tick);
+    EXPECT_NE(pair.receiver.decoder().completion().group_complete(), third.tick);
     ASSERT_EQ(pair.receive(second), Receiver::Verdict::accepted);
-    EXPECT_EQ(pair.receiver.group_complete(), third.tick);
+    EXPECT_EQ(pair.receiver.decoder().completion().group_complete(), third.tick);
 }
 
 /// Returns the number of payloads in a second without changes.

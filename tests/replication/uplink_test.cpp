@@ -16,12 +16,12 @@ class NumberWriter final : public SectionWriter {
 public:
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override {
         rooms.push_back(room_bits);
-        if (!next || room_bits < 12) return false;
+        lacked_room_ = next && room_bits < 12;
+        if (!next || lacked_room_) return false;
         out.write(*std::exchange(next, std::nullopt), 12);
         written.push_back(packet);
         return true;
     }
-    bool lacked_room() const override { return next.has_value(); }
     void on_fate(std::uint64_t packet, bool delivered) override { fates.push_back({packet, delivered}); }
 
     std::optional<std::uint32_t> next;
@@ -96,14 +96,12 @@ public:
         sent += 1;
         return true;
     }
-    bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t, bool) override {}
 
     int waiting = 0, sent = 0;
 
 private:
     std::size_t bits_;
-    bool lacked_room_ = false;
 };
 
 TEST(PlayUplink, NoSectionWaitsForEver) {

@@ -241,8 +241,9 @@ private:
             sender_.on_fate(client.peer, one.number, arrives);
             client.flight.erase(client.flight.begin() + static_cast<std::ptrdiff_t>(i));
         }
-        for (const std::uint32_t slot : client.receiver.rebases()) sender_.rebase(client.peer, slot);
-        client.receiver.drop_rebases(client.receiver.rebases().size());
+        for (const std::uint32_t slot : client.receiver.decoder().rebases())
+            sender_.rebase(client.peer, slot);
+        client.receiver.decoder().drop_rebases(client.receiver.decoder().rebases().size());
         client.receiver.apply();
         ASSERT_TRUE(client.receiver.is_consistent());
     }

@@ -131,7 +131,7 @@ struct Rowing {
     std::optional<Sender> sender{std::in_place, world, schema};
     Receiver receiver{theirs, schema};
     NoEntities map;
-    Predictor predictor{theirs, schema, receiver, map, 500ms};
+    Predictor predictor{theirs, schema, receiver, 500ms};
     Sender::Peer peer = sender->add_peer();
     OnStep step;                    // of both sides
     std::function<void()> on_tick;  // of the server, after its step

@@ -37,7 +37,7 @@ public:
         Client(const Schema& schema, Sender::Peer peer_, net::PeerId id_)
             : receiver(world, schema),
               actions(world, schema, receiver),
-              typed(schema, receiver.entities()),
+              typed(schema, receiver),
               owned(world, schema, receiver),
               peer(peer_),
               id(id_) {
@@ -285,8 +285,8 @@ private:
             }
             sender.on_fate(client.peer, packet.number, is_accepted);
         });
-        for (const std::uint32_t slot : client.receiver.rebases()) sender.rebase(client.peer, slot);
-        client.receiver.drop_rebases(client.receiver.rebases().size());
+        for (const std::uint32_t slot : client.receiver.decoder().rebases()) sender.rebase(client.peer, slot);
+        client.receiver.decoder().drop_rebases(client.receiver.decoder().rebases().size());
         take_due(client.messages, [&](const Bytes& message) { client.hear(message.bytes); });
     }
     void update(Client& client) {

@@ -98,8 +98,8 @@ public:
     }
 
     void forward_rebases() {
-        for (const std::uint32_t slot : receiver.rebases()) sender.rebase(peer, slot);
-        receiver.drop_rebases(receiver.rebases().size());
+        for (const std::uint32_t slot : receiver.decoder().rebases()) sender.rebase(peer, slot);
+        receiver.decoder().drop_rebases(receiver.decoder().rebases().size());
     }
 
     /// Runs a tick, delivers all its packets and applies them. Returns their number.
