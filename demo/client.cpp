@@ -98,7 +98,7 @@ public:
         client_.on_step(step_moves);
         client_.on<Say>([this](const Say& say, const replication::Call& call) {
             const Name* name = world_.try_get<Name>(call.player);
-            show((name ? name->text : "somebody") + ": " + say.text, kTextStays);
+            show((name ? name->text : call.player ? "somebody" : "server") + ": " + say.text, kTextStays);
         });
         client_.on<Checksum>([this](const Checksum& server, const replication::MessageInfo&) {
             if (is_checked_) check_.hear(server);

@@ -33,6 +33,11 @@ void Players::step(replication::Server& server) {
         if (!server.player(seat.id)) server.set_player(seat.id, simulation_.spawn_player(seat.name));
 }
 
+bool Players::on_admit(const net::Admission&, std::string& refusal) {
+    if (is_closed_) refusal = "this server is about to stop";
+    return !is_closed_;
+}
+
 void Players::on_leave(net::PeerId player, net::DisconnectReason reason, std::string_view text) {
     if (reason == net::DisconnectReason::kicked)
         complaints_.push_back("kicked " + name_of(player) + ": " + printable(text));

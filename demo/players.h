@@ -23,6 +23,9 @@ public:
     /// Gives a new creature to each player whose creature died. Call it in each tick.
     void step(replication::Server& server);
 
+    /// From now on nobody can join or come back.
+    void close() { is_closed_ = true; }
+
     std::size_t count() const { return players_.size(); }
     /// One line about each player that misbehaved since the last call.
     std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
@@ -33,6 +36,7 @@ private:
         std::string name;  // the last valid name of its creature
     };
 
+    bool on_admit(const net::Admission&, std::string& refusal) override;
     void on_leave(net::PeerId player, net::DisconnectReason reason, std::string_view text) override;
     Seat* find(replication::PlayerId player);
     std::string name_of(replication::PlayerId player);
@@ -40,6 +44,7 @@ private:
     Simulation& simulation_;
     std::vector<Seat> players_;
     std::vector<std::string> complaints_;
+    bool is_closed_ = false;
 };
 
 }  // namespace shoal::demo

@@ -15,7 +15,7 @@ namespace {
 volatile std::sig_atomic_t stop = 0;
 
 extern "C" void on_signal(int) {
-    stop = 1;
+    stop = stop == 0 ? 1 : 2;
 }
 
 }  // namespace
@@ -51,6 +51,10 @@ void catch_signals() {
 
 bool should_stop() {
     return stop != 0;
+}
+
+int stop_signals() {
+    return stop;
 }
 
 void wait(const net::Socket& socket, net::Time deadline) {

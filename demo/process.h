@@ -22,6 +22,8 @@ std::uint64_t random_number();
 /// true.
 void catch_signals();
 bool should_stop();
+/// How many of these signals came; at most 2.
+int stop_signals();
 
 /// Returns when a datagram arrives, a signal arrives, or at `deadline`.
 void wait(const net::Socket& socket, net::Time deadline);

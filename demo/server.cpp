@@ -3,6 +3,7 @@
 
 #include "replication/server.h"
 #include "flags.h"
+#include "fleet.h"
 #include "hash_log.h"
 #include "moves.h"
 #include "net/socket/key_file.h"
@@ -14,7 +15,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <optional>
 
 namespace shoal::demo {
 namespace {
@@ -22,10 +25,10 @@ namespace {
 using namespace std::chrono_literals;
 
 struct Options {
-    std::uint64_t port = kDefaultPort, entities = 200, rate = 30, seed = random_number();
-    std::string bind = "127.0.0.1", hash_log, tokens, why;
-    double seconds = 0, settle = 0, view = 0;
-    bool headless = false, insecure = false;
+    std::uint64_t port = kDefaultPort, entities = 200, rate = 30, seed = random_number(), metrics = 0;
+    std::string bind = "127.0.0.1", hash_log, tokens, why, fleet;
+    double seconds = 0, settle = 0, view = 0, drain = 0;
+    bool headless = false, insecure = false, metrics_log = false;
     net::SecretKey key;
     net::TokenConfig token_config;
 };
@@ -51,6 +54,15 @@ Flags make_flags(Options& options) {
                "ADDRESS:PORT of this server; clients need a token for it, see backend --help");
     flags.toggle("--insecure", options.insecure, "does not encrypt packets; clients need --insecure too");
     flags.toggle("--headless", options.headless, "prints a new status line every second");
+    flags.real("--drain", options.drain, 0, 100'000,
+               "after SIGINT or SIGTERM, players play on for this time, and nobody can join; a second signal "
+               "ends it (0)");
+    flags.text("--fleet", options.fleet,
+               "agones:PORT of its SDK server on this machine, or agones: AGONES_SDK_HTTP_PORT or 9358; "
+               "tells it that the server is ready and healthy, and how many play");
+    flags.whole("--metrics", options.metrics, 1, 65'535,
+                "TCP port on 127.0.0.1 that answers GET /metrics as Prometheus reads it (none)");
+    flags.toggle("--metrics-log", options.metrics_log, "prints the metrics as one line every second");
     return flags;
 }
 
@@ -177,6 +189,44 @@ private:
     std::map<replication::PlayerId, HashLog> logs_;  // with --view
 };
 
+/// What the server tells those who run it.
+struct Operations {
+    Operations(std::uint16_t agones_port, const Game& game) {
+        if (agones_port == 0) return;
+        char schema[17];
+        std::snprintf(schema, sizeof schema, "%016llx", static_cast<unsigned long long>(game.schema.hash()));
+        agones.emplace(agones_port, schema, net::HostConfig().max_peers);
+    }
+
+    /// The names are part of the interface: dashboards and alarms use them.
+    std::array<Metric, 9> metrics_of(const Game& game, const net::Socket& socket,
+                                     std::uint32_t entities) const {
+        const auto number = [](auto value) { return static_cast<double>(value); };
+        const net::SocketStats& stats = socket.stats();
+        return {{
+            {"shoal_players", "gauge", "Players that play.", number(game.players.count())},
+            {"shoal_entities", "gauge", "Entities that replicate.", number(entities)},
+            {"shoal_draining", "gauge", "1: nobody can join, and the server ends soon.", number(is_draining)},
+            {"shoal_ticks_total", "counter", "Ticks.", number(game.server.current_tick())},
+            {"shoal_tick_seconds_total", "counter", "Time spent in ticks.",
+             std::chrono::duration<double>(in_ticks).count()},
+            {"shoal_pauses_total", "counter", "Delays of more than 250 ms; their ticks are skipped.",
+             number(pauses)},
+            {"shoal_received_bytes_total", "counter", "Bytes in datagrams received.",
+             number(stats.bytes_received)},
+            {"shoal_sent_bytes_total", "counter", "Bytes in datagrams sent.", number(stats.bytes_sent)},
+            {"shoal_strays_total", "counter", "Datagrams dropped that belong to no connection.",
+             number(game.server.host().endpoint_stats().drops.total())},
+        }};
+    }
+
+    std::optional<Agones> agones;
+    MetricsServer metrics;
+    net::Duration in_ticks{0};
+    std::uint64_t pauses = 0;
+    bool is_draining = false;
+};
+
 /// Prints for each player why it sees the creature of the player with this name.
 void print_why(Status& status, Game& game, const std::string& name) {
     ecs::Query<const Name, ecs::With<Player>> named(game.world);
@@ -191,22 +241,33 @@ void print_why(Status& status, Game& game, const std::string& name) {
 }
 
 /// Runs the ticks. Returns true after options.seconds, false if the user stopped the program.
-bool run(const Options& options, net::Socket& socket, Game& game, Hashes& hashes) {
+bool run(const Options& options, net::Socket& socket, Game& game, Hashes& hashes, Operations& operations) {
     Status status(options.headless);
     const net::Time start = now();
-    const net::Time end = options.seconds > 0 ? start + seconds(options.seconds) : net::Time::max();
+    net::Time end = options.seconds > 0 ? start + seconds(options.seconds) : net::Time::max();
     const net::Time still = end - seconds(options.seconds > 0 ? options.settle : 0);
     const net::Duration period = seconds(1.0 / static_cast<double>(options.rate));
     net::Time next_tick = start, next_status = start + 1s;
+    const auto is_stopped = [&] { return stop_signals() > (operations.is_draining ? 1 : 0); };
+    const auto metrics = [&] { return operations.metrics_of(game, socket, game.replicated.count()); };
 
-    while (!should_stop() && next_tick < end) {
+    while (next_tick < end) {
         net::Time time = now();
-        while (time < next_tick && !should_stop()) {  // serves the network until the next tick
+        while (time < next_tick && !is_stopped()) {  // serves the network until the next tick
             wait(socket, std::min(next_tick, time + 10ms));
             time = now();
             net::receive_all(socket, game.server.host(), time);
             game.server.poll(time);
         }
+        if (is_stopped()) {
+            if (operations.is_draining || options.drain == 0) break;
+            operations.is_draining = true;
+            end = std::min(end, time + seconds(options.drain));
+            game.players.close();
+            game.server.act(Say{"this server stops soon"});
+            status.say("draining: nobody can join");
+        }
+        if (operations.is_draining && game.server.host().peer_count() == 0) break;
         game.is_still = time >= still;
         if (!game.is_still) game.players.step(game.server);
         const replication::Tick tick = game.server.tick(time);
@@ -215,18 +276,29 @@ bool run(const Options& options, net::Socket& socket, Game& game, Hashes& hashes
         if (time >= next_status) {
             if (!options.why.empty()) print_why(status, game, options.why);
             status.print(game.server, game.players.count(), game.replicated.count(), time);
+            if (options.metrics_log) status.say(to_line(metrics()));
             next_status += 1s;
         }
-        next_tick += period;                             // not now + period: delays would add up
-        if (time > next_tick + 250ms) next_tick = time;  // after a long pause, skips the missed ticks
+        if (operations.agones) {
+            operations.agones->poll(time, game.players.count());
+            if (const std::string news = operations.agones->take_news(); !news.empty()) status.say(news);
+        }
+        operations.metrics.poll(time, [&] { return to_text(metrics()); });
+        operations.in_ticks += now() - time;
+        next_tick += period;             // not now + period: delays would add up
+        if (time > next_tick + 250ms) {  // after a long pause, skips the missed ticks
+            next_tick = time;
+            ++operations.pauses;
+        }
     }
     status.finish();
     return !should_stop();
 }
 
 /// After a complete run, waits at most two seconds until every client has the last tick. Then disconnects
-/// the clients.
-void finish(net::Socket& socket, replication::Server& server, bool is_complete) {
+/// the clients, and tells Agones, for at most a second.
+void finish(net::Socket& socket, Game& game, std::optional<Agones>& agones, bool is_complete) {
+    replication::Server& server = game.server;
     const net::Time patience = now() + 2s;
     while (is_complete && !should_stop() && !server.is_settled() && now() < patience) {
         server.resend(now());
@@ -234,8 +306,11 @@ void finish(net::Socket& socket, replication::Server& server, bool is_complete) 
         net::receive_all(socket, server.host(), now());
     }
     server.host().shut_down(is_complete ? "its time is over" : "it was stopped", now());
-    for (const net::Time last = now() + 300ms; now() < last && !server.host().is_idle();) {
+    if (agones) agones->shut_down();
+    const auto is_done = [&] { return server.host().is_idle() && (!agones || agones->is_shut_down()); };
+    for (const net::Time last = now() + (agones ? 1s : 300ms); now() < last && !is_done();) {
         server.poll(now());
+        if (agones) agones->poll(now(), 0);
         wait(socket, now() + 20ms);
         net::receive_all(socket, server.host(), now());
     }
@@ -289,6 +364,14 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
         return fail("server", "--bind needs an address without port, not '" + options.bind + "'", 2);
     address.value().port = static_cast<std::uint16_t>(options.port);
 
+    const char* const agones_environment = std::getenv("AGONES_SDK_HTTP_PORT");
+    const std::uint16_t agones_at = agones_port(options.fleet, agones_environment);
+    if (options.fleet == "agones" && agones_at == 0)
+        return fail("server",
+                    "AGONES_SDK_HTTP_PORT must be a port, not '" + std::string(agones_environment) + "'", 2);
+    if (!options.fleet.empty() && agones_at == 0)
+        return fail("server", "--fleet needs agones or agones:PORT, not '" + options.fleet + "'", 2);
+
     if (options.insecure && !options.tokens.empty())
         return fail("server", "--tokens and --insecure cannot be combined", 2);
     if (!options.insecure) {
@@ -309,10 +392,13 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     catch_signals();
 
     Game game(options, socket.value());
+    Operations operations(agones_at, game);
+    if (options.metrics != 0 && !operations.metrics.listen(static_cast<std::uint16_t>(options.metrics)))
+        return fail("server", "cannot listen on 127.0.0.1:" + std::to_string(options.metrics), 1);
     if (auto local = socket.value().local_address()) address = local;
     print_start(options, address.value());
-    const bool is_complete = run(options, socket.value(), game, hashes);
-    finish(socket.value(), game.server, is_complete);
+    const bool is_complete = run(options, socket.value(), game, hashes, operations);
+    finish(socket.value(), game, operations.agones, is_complete);
     if (!hashes.close()) return fail("server", "cannot write " + options.hash_log, 1);
     return 0;
 }

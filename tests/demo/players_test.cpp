@@ -118,6 +118,20 @@ TEST(Players, GetACreatureNameItAndLoseItWhenTheyLeave) {
     EXPECT_EQ(match.player_count(), 0u);
 }
 
+TEST(Players, CannotJoinOrComeBackOnceTheServerIsClosedToThem) {
+    Match match;
+    match.players.close();
+    match.run(30);
+    EXPECT_EQ(match.players.count(), 1u) << "who plays, plays on";
+    match.client.disconnect(match.now);
+    match.run(2);
+    match.client.connect(match.server_address);
+    match.run(10);
+    EXPECT_EQ(match.players.count(), 0u);
+    EXPECT_NE(match.client.failure().find("this server is about to stop"), std::string::npos)
+        << match.client.failure();
+}
+
 TEST(Players, OfTheFirstVersionPlayWithoutColours) {
     for (const GameVersion version : {GameVersion::first, GameVersion::second}) {
         Match match(version);
