@@ -85,6 +85,26 @@ if "$bin/client" --connect "127.0.0.1:$club_port" --token "$dir/token" --headles
 fi
 grep -q 'used before' "$dir/copy.err" || give_up "a used token is not reported"
 
+# A server that was told to end lets its player play on, and nobody join. It ends when the player has left.
+: >"$dir/draining.out"
+"$bin/server" --port 0 --headless --drain 30 >"$dir/draining.out" 2>"$dir/draining.err" &
+draining=$!
+children="$children $draining"
+sleep 0.3
+draining_port=$(sed -n 's/^listening on [^ ]*:\([0-9]*\) .*/\1/p' "$dir/draining.out")
+"$bin/client" --connect "127.0.0.1:$draining_port" --seconds 3 --headless >"$dir/last.out" 2>"$dir/last.err" &
+last=$!
+children="$children $last"
+sleep 1
+kill "$draining"
+sleep 0.3
+if "$bin/client" --connect "127.0.0.1:$draining_port" --headless >"$dir/newcomer.out" 2>"$dir/newcomer.err"; then
+    give_up "a client joined a server that ends"
+fi
+grep -q 'this server is about to stop' "$dir/newcomer.err" || give_up "a newcomer does not learn that the server ends"
+wait $last || give_up "a server that ends did not let its player play on: $(cat "$dir/last.err")"
+wait $draining || give_up "a server that ends failed"
+
 wait $server || give_up "the server failed"
 wait $lossy || give_up "the lossy client failed"
 wait $late || give_up "the late client failed"
