@@ -465,6 +465,25 @@ void Server::warn(PlayerId player, Warning warning) {
     if (warn_) call_guarded(world_, [&] { warn_(player, warning); });
 }
 
+PlayerStats Server::stats(PlayerId id) const {
+    PlayerStats stats;
+    const Player* const player = players_.find(id);
+    if (!player) return stats;
+    if (player->inputs) {
+        stats.inputs = player->inputs->stats();
+        stats.input_age = player->inputs->age();
+    }
+    if (player->actions) {
+        stats.actions = player->actions->stats;
+        stats.actions_waiting = player->actions->waiting();
+    }
+    stats.messages_waiting = player->intake.waiting();
+    stats.owned = player->owned.stats;
+    stats.rewind = player->seen.stats;
+    stats.state = sender_.stats(player->peer);
+    return stats;
+}
+
 Phase Server::phase(PlayerId id) const {
     const Player* const player = players_.find(id);
     return player ? player->seat.phase() : Phase::disconnected;

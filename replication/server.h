@@ -38,6 +38,20 @@ struct ServerOptions {
     double max_rewind_s = 0.4;  // how far back a player can see; > 0, at most SenderOptions::history_s
 };
 
+/// What a player did, and what it got.
+struct PlayerStats {
+    InputStats inputs;
+    // Age of the newest input that came in time, in ticks; 0: it is the input of the current tick. Nothing
+    // before the first input. A missing input is replaced by the input before, without its presses, for
+    // 250 ms; then by T{}.
+    std::optional<Tick> input_age;
+    ActionStats actions;
+    std::size_t actions_waiting = 0, messages_waiting = 0;  // because of ActionLimits and MessageLimits
+    OwnedStats owned;
+    RewindStats rewind;
+    Sender::PeerStats state;
+};
+
 /// Warnings about a player, given to the game before the server has to disconnect the player.
 enum class Warning : std::uint8_t {
     messages_deferred,  // the player sends more messages than MessageLimits allow
@@ -91,18 +105,6 @@ public:
     /// Sets the function that computes a tick from the one before. tick() calls it, after it wrote the inputs
     /// of the tick to the entities of their players, see Schema::input().
     void on_step(OnStep fn) { on_step_ = std::move(fn); }
-    /// Returns the age of the newest input of a player that came in time, in ticks; 0: it is the input of the
-    /// current tick. Returns nothing before the first input. A missing input is replaced by the input before,
-    /// without its presses, for 250 ms; then by T{}.
-    std::optional<Tick> input_age(net::PeerId player) const {
-        const Player* const found = players_.find(player);
-        return found && found->inputs ? found->inputs->age() : std::nullopt;
-    }
-    InputStats input_stats(net::PeerId player) const {
-        const Player* const found = players_.find(player);
-        return found && found->inputs ? found->inputs->stats() : InputStats{};
-    }
-
     /// Ends a tick: runs the step function, and sends the changes of the world, as far as each peer's rate
     /// allows. Returns the tick's number. A function of the game that the server calls must not call tick(),
     /// poll() or resend(): a debug build stops the program, otherwise the call has no effect.
@@ -173,12 +175,6 @@ public:
     const MessageStats& message_stats() const { return typed_.stats(); }
     /// How players came back, and why tickets were refused, see Client::ticket().
     const TicketStats& ticket_stats() const { return tickets_; }
-    /// How many messages of a player wait because of MessageLimits.
-    std::size_t messages_waiting(PlayerId player) const {
-        const Player* const found = players_.find(player);
-        return found ? found->intake.waiting() : 0;
-    }
-
     /// The server itself does an action: checks nothing, mutates, and tells all players. Returns what the
     /// mutation returns. Inside a query, a hook or another action's validator or mutation, the action waits
     /// for the next tick(), and act() returns a default value.
@@ -205,25 +201,10 @@ public:
     }
     /// Adds a function that learns of each action, also of rejected ones, for example to write a log.
     void on_action(ServerActions::Observer observer) { actions_.observe(std::move(observer)); }
-    /// All zero for an unknown player. See also actions_waiting().
-    ActionStats action_stats(PlayerId player) const {
-        const Player* const found = players_.find(player);
-        return found && found->actions ? found->actions->stats : ActionStats{};
-    }
-    std::size_t actions_waiting(PlayerId player) const {
-        const Player* const found = players_.find(player);
-        return found && found->actions ? found->actions->waiting() : 0;
-    }
     /// Returns what the player's client showed when it made the player's input for this tick. Call it in the
     /// functions that tick() calls. Requires that the schema has an input. For an unknown player, the Past is
     /// empty.
     Past seen_by(PlayerId player) const { return rewind_.seen_by(player); }
-    /// All zero for an unknown player.
-    RewindStats rewind_stats(PlayerId player) const {
-        const Player* const found = players_.find(player);
-        return found ? found->seen.stats : RewindStats{};
-    }
-
     /// Sets the function that checks the values that a player's client sends for a component with
     /// from_owner(). It returns an empty text to accept a value, or the reason to refuse it. Without a
     /// function all values within the ranges of the codecs are accepted. It is called in host().receive(),
@@ -239,11 +220,6 @@ public:
             return std::string(fn(player, entity, *static_cast<const T*>(value)));
         });
     }
-    OwnedStats owned_stats(PlayerId player) const {
-        const Player* const found = players_.find(player);
-        return found ? found->owned.stats : OwnedStats{};
-    }
-
     /// Ends the connection with DisconnectReason::kicked. A player that is away leaves at once. No effect for
     /// an unknown peer. Messages and actions of this player that were not handled yet are dropped. If the
     /// handler of a message calls this, the later messages of the player are dropped, too.
@@ -389,11 +365,8 @@ public:
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
-    /// All zero for an unknown peer.
-    Sender::PeerStats peer_stats(net::PeerId peer) const {
-        const auto its = peer_of(peer);
-        return its ? sender_.stats(*its) : Sender::PeerStats{};
-    }
+    /// All zero for an unknown player.
+    PlayerStats stats(PlayerId player) const;
 
     /// Calls fn(PlayerId) for each player that is connected.
     template <class Fn>

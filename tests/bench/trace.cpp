@@ -266,7 +266,7 @@ Result replay(Workload& workload, const Options& options) {
         up.frame = down.frame = frame;
         now += step;
         up.carry(acked, server.host(), now);
-        const std::uint64_t bytes_before = server.peer_stats(peer).state_bytes;
+        const std::uint64_t bytes_before = server.stats(peer).state.state_bytes;
         const std::uint64_t datagram_bytes_before = down.bytes();
         const double start = cpu_us();
         const replication::Tick tick = server.tick(now);
@@ -278,7 +278,7 @@ Result replay(Workload& workload, const Options& options) {
         client.update(now);
         const double decoded = cpu_us();
         if (counted) {
-            result.bytes.push_back(static_cast<double>(server.peer_stats(peer).state_bytes - bytes_before));
+            result.bytes.push_back(static_cast<double>(server.stats(peer).state.state_bytes - bytes_before));
             result.datagram_bytes += static_cast<double>(down.bytes() - datagram_bytes_before);
         }
         result.encode_us += encoded - start;

@@ -232,11 +232,11 @@ TEST(Players, HearWhatPlayersSay) {
         EXPECT_EQ(call.player, match.own());
     });
     match.client.on_rejected<Say>([&](const Say&, std::string_view why) { rejected.emplace_back(why); });
-    const std::uint64_t accepted = match.server.action_stats(match.peer()).accepted;
+    const std::uint64_t accepted = match.server.stats(match.peer()).actions.accepted;
     for (const char* text : {"hello", "a\x1b[2Jb", ""}) match.client.act(Say{text});
     match.run(90);
     EXPECT_EQ(heard, (std::vector<std::string>{"hello", "a\x1b[2Jb", ""})) << "one's own texts at once";
-    EXPECT_EQ(match.server.action_stats(match.peer()).accepted, accepted + 1);
+    EXPECT_EQ(match.server.stats(match.peer()).actions.accepted, accepted + 1);
     EXPECT_EQ(rejected, std::vector<std::string>(2, "you can say printable letters"));
 }
 

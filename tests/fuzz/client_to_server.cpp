@@ -374,7 +374,7 @@ private:
         std::uint32_t peers = 0;
         server_.for_each_peer([&](shoal::net::PeerId peer) {
             peers += 1;
-            const Sender::PeerStats stats = server_.peer_stats(peer);
+            const Sender::PeerStats stats = server_.stats(peer).state;
             CHECK(stats.pending <= stats.slots_used && stats.slots_used <= most_slots_);
             CHECK(stats.unjoined <= stats.slots_used);
             if (server_.phase(peer) == Phase::waiting) CHECK(stats.slots_used == 0);

@@ -364,7 +364,7 @@ TEST(Client, StatesNoLagWithoutARenderTime) {
         options.receiver.interpolate = interpolates;
         Dinghy dinghy(options);
         dinghy.run(60);
-        EXPECT_EQ(dinghy.link.server.rewind_stats(dinghy.id).breaches, 0u) << interpolates;
+        EXPECT_EQ(dinghy.link.server.stats(dinghy.id).rewind.breaches, 0u) << interpolates;
         EXPECT_EQ(dinghy.link.world.get<Sheet>(dinghy.boat).pull, 1);
     }
 }

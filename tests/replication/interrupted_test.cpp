@@ -139,7 +139,7 @@ TEST(Resume, InputsOfAPlayerThatIsAwayAreNeutralAndItsMessagesAreForgotten) {
     for (int i = 0; i < 100; ++i) EXPECT_EQ(client.send(Hail{}), net::SendResult::queued);
     busy.lose();
     EXPECT_EQ(link.world.get<Tack>(busy.ship).way, 0);
-    EXPECT_EQ(link.server.messages_waiting(busy.id), 0u);
+    EXPECT_EQ(link.server.stats(busy.id).messages_waiting, 0u);
     const int before = busy.hails;
     EXPECT_LT(before, 40);
     link.run(60);

@@ -79,7 +79,7 @@ TEST(OwnedOrder, ValuesMessagesActionsAndInputsOfAFrameAreHandledAsTheyWereMade)
             std::uint64_t in_time = 0;
             play.server.on_step([&](const Step&) {
                 if (!has_input || !ship) return;
-                const std::uint64_t before = std::exchange(in_time, play.server.input_stats(id).in_time);
+                const std::uint64_t before = std::exchange(in_time, play.server.stats(id).inputs.in_time);
                 if (in_time == before) return;
                 const std::int32_t frame = play.world.get<Rudder>(ship).frame;
                 if (frame == 0 || frame >= 200) return;
@@ -134,7 +134,7 @@ TEST(OwnedOrder, AnInputFindsTheValuesOfItsFrame) {
         int inputs = 0, wrong = 0;
         play.server.on_step([&](const Step&) {
             const std::int32_t frame = ship ? play.world.get<Rudder>(ship).frame : 0;
-            if (frame == 0 || play.server.input_stats(id).in_time == 0) return;
+            if (frame == 0 || play.server.stats(id).inputs.in_time == 0) return;
             inputs += 1;
             wrong += play.world.get<Gauge>(ship).number != frame;
         });

@@ -372,7 +372,7 @@ TEST(OwnedState, ServerAndClientTalkAboutIt) {
     EXPECT_EQ(link.world.get<Banner>(ship).text, "Ann");
     EXPECT_EQ(player.world.get<Banner>(mine).text, "Ann");
     EXPECT_EQ(told, "a letter is missing");
-    EXPECT_EQ(link.server.owned_stats(link.listener.last).taken, 1u);
+    EXPECT_EQ(link.server.stats(link.listener.last).owned.taken, 1u);
     EXPECT_EQ(player.client.owned_stats().refused, 1u);
 
     for (int i = 0; i < 200 && player.client.is_connected(); ++i) {

@@ -484,13 +484,13 @@ TEST(Readme, ThePacketsOfAPlayerAreLimited) {
     session.converge(100);
     PlayerId player;
     server.for_each_peer([&](PlayerId id) { player = id; });
-    const std::uint64_t records_sent = server.peer_stats(player).records_sent;
+    const std::uint64_t records_sent = server.stats(player).state.records_sent;
     std::string logged;
     const auto log = [&](const std::string& text) { logged += text; };
 #include "readme/replication/send/what_a_packet_carries_1.inc"
     for (int tick = 0; tick < 50; ++tick) session.step();
     EXPECT_EQ(logged, "");
-    EXPECT_EQ(server.peer_stats(player).records_sent, records_sent + 1);
+    EXPECT_EQ(server.stats(player).state.records_sent, records_sent + 1);
     EXPECT_LE(server.host().stats(player).rate, 20'000u);
 }
 
@@ -653,7 +653,7 @@ TEST(Readme, Playing) {
 #include "readme/replication/predict/inputs_and_prediction_2.inc"
     for (int i = 0; i < 120; ++i) session.step();
     EXPECT_TRUE(client.is_predicting());
-    EXPECT_EQ(server.input_age(player), 0u);
+    EXPECT_EQ(server.stats(player).input_age, 0u);
     const Place& ahead = session.guests()[0]->world.get<Place>(client.mine().at(0));
     ecs::Query<const Place>(world).each([&](const Place& place) {
         EXPECT_GT(place.x, 5);
@@ -704,8 +704,8 @@ TEST(Readme, WhatAPlayerSaw) {
     client.act(Snap{replica, 5});
     client.act(Snap{replica, 8});
     for (int i = 0; i < 20; ++i) session.step();
-    EXPECT_EQ(server.action_stats(shooter).accepted, 1u);
-    EXPECT_EQ(server.action_stats(shooter).rejected, 1u);
+    EXPECT_EQ(server.stats(shooter).actions.accepted, 1u);
+    EXPECT_EQ(server.stats(shooter).actions.rejected, 1u);
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST(Resume, AClientThatKeptItsWorldGetsADelta) {
     ASSERT_FALSE(ticket.empty());
     const PlayerId id = bay.id;
     const ecs::Entity ours = player.client.player();
-    const auto before = link.server.peer_stats(id);
+    const auto before = link.server.stats(id).state;
     EXPECT_EQ(link.server.connection(id), id);
 
     bay.cut();
@@ -124,7 +124,7 @@ TEST(Resume, AClientThatKeptItsWorldGetsADelta) {
     EXPECT_NE(link.server.connection(id), id);
     EXPECT_NE(player.client.ticket(), ticket);
     EXPECT_TRUE(link.is_equal(player));
-    EXPECT_LE(link.server.peer_stats(id).full_records, before.full_records + 1) << "only the new entity";
+    EXPECT_LE(link.server.stats(id).state.full_records, before.full_records + 1) << "only the new entity";
     EXPECT_EQ(player.client.receiver().stats().refused_packets, 0u);
     EXPECT_TRUE(player.client.receiver().complete());
     EXPECT_TRUE(link.server.sender().is_consistent());
@@ -269,7 +269,7 @@ TEST(Resume, TwoProcessesWithOneTicketDoNotMixTheirViews) {
     link.run(60);
     EXPECT_EQ(first.client.phase(), Phase::playing);
     EXPECT_TRUE(link.is_equal(first));
-    EXPECT_EQ(link.server.peer_stats(bay.id).full_records, 51u) << "a snapshot";
+    EXPECT_EQ(link.server.stats(bay.id).state.full_records, 51u) << "a snapshot";
     EXPECT_EQ(first.client.receiver().stats().refused_packets, 0u);
 }
 

@@ -138,7 +138,7 @@ TEST(Seat, A10NoStateIsSentBeforeTheGoAhead) {
     ASSERT_TRUE(player.client.is_connected());
     EXPECT_EQ(player.client.phase(), Phase::waiting);
     EXPECT_EQ(link.server.phase(party.last()), Phase::waiting);
-    EXPECT_EQ(link.server.peer_stats(party.last()).state_bytes, 0u);
+    EXPECT_EQ(link.server.stats(party.last()).state.state_bytes, 0u);
     EXPECT_TRUE(link.server.is_settled()) << "nothing is to be sent";
     EXPECT_TRUE(link.server.sender().is_consistent());
     EXPECT_FALSE(player.client.receiver().newest_tick());
@@ -202,13 +202,13 @@ TEST(Seat, Rule32AJoinEndsAlthoughEverythingMoves) {
         entities[at] = link.world.spawn(Replicated{}, Position{});
         link.step();
         if (link.server.phase(party.last()) == Phase::loading) {
-            EXPECT_LE(link.server.peer_stats(party.last()).unjoined, 3'000u);
+            EXPECT_LE(link.server.stats(party.last()).state.unjoined, 3'000u);
         }
     }
     EXPECT_EQ(player.client.phase(), Phase::playing);
     EXPECT_FALSE(player.client.receiver().complete()) << "it never has everything of one tick";
     EXPECT_GT(ticks, 30) << "the world takes long to load";
-    EXPECT_EQ(link.server.peer_stats(party.last()).unjoined, 0u);
+    EXPECT_EQ(link.server.stats(party.last()).state.unjoined, 0u);
     EXPECT_TRUE(link.server.sender().is_consistent());
 }
 
@@ -226,7 +226,7 @@ TEST(Seat, Trap45AJoinThatTakesTooLongIsRestartedOnceAndThenRefused) {
     const PlayerId id = party.last();
     for (int i = 0; i < 90 && party.warnings.empty(); ++i) link.step();
     EXPECT_EQ(party.warnings, std::vector<Warning>{Warning::join_restarted});
-    EXPECT_EQ(link.server.peer_stats(id).unjoined, 3'000u) << "acks are forgotten";
+    EXPECT_EQ(link.server.stats(id).state.unjoined, 3'000u) << "acks are forgotten";
     EXPECT_TRUE(player.client.is_connected());
     link.run(90);
     EXPECT_FALSE(player.client.is_connected());
@@ -375,7 +375,7 @@ TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
             .at(link.server.assign_net_id(entity), link.server.current_tick())
             ->tick;
     };
-    const auto before = link.server.peer_stats(id);
+    const auto before = link.server.stats(id).state;
     const Tick quiet = newest(entities[0]);
     EXPECT_LT(quiet, link.server.current_tick());
     const ecs::Entity local = link.world.spawn(Position{});
@@ -385,10 +385,10 @@ TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
     EXPECT_EQ(newest(entities[3]), link.server.current_tick());
     EXPECT_EQ(newest(entities[7]), link.server.current_tick());
     EXPECT_EQ(newest(entities[0]), quiet);
-    EXPECT_EQ(link.server.peer_stats(id).records_sent, before.records_sent + 2);
-    EXPECT_EQ(link.server.peer_stats(id).empty_records, before.empty_records + 2);
+    EXPECT_EQ(link.server.stats(id).state.records_sent, before.records_sent + 2);
+    EXPECT_EQ(link.server.stats(id).state.empty_records, before.empty_records + 2);
     link.run(30);
-    EXPECT_EQ(link.server.peer_stats(id).records_sent, before.records_sent + 2) << "once";
+    EXPECT_EQ(link.server.stats(id).state.records_sent, before.records_sent + 2) << "once";
     // Lost: sent again.
     link.server.send_now(id, chosen);
     link.is_cut = true;

@@ -38,8 +38,8 @@ TEST(Server, ReplicatesTheWorldToEveryPeer) {
     int peers = 0;
     link.server.for_each_peer([&](net::PeerId peer) {
         ++peers;
-        EXPECT_EQ(link.server.peer_stats(peer).pending, 0u);
-        EXPECT_EQ(link.server.peer_stats(peer).slots_used, 50u);
+        EXPECT_EQ(link.server.stats(peer).state.pending, 0u);
+        EXPECT_EQ(link.server.stats(peer).state.slots_used, 50u);
     });
     EXPECT_EQ(peers, 3);
 }
@@ -236,7 +236,7 @@ TEST(Server, DisconnectSendsTheReasonAndForgetsThePeer) {
     EXPECT_EQ(link.listener.leaves, 1);
     EXPECT_NE(player.listener.last_text.find("too noisy"), std::string::npos);
     EXPECT_EQ(player.world.size(), 1u) << "the replicas stay until the next connect";
-    EXPECT_EQ(link.server.peer_stats(peer).slots_used, 0u);
+    EXPECT_EQ(link.server.stats(peer).state.slots_used, 0u);
     EXPECT_EQ(link.server.send_message(peer, net::Channel::reliable, bytes_of("x")),
               net::SendResult::not_connected);
     player.client.connect(link.wire.address);
@@ -310,7 +310,7 @@ TEST(Server, GiveNeedsAPlayerAndAnEntityThatReplicates) {
     EXPECT_EQ(link.server.owner(ship), id) << "without effect";
     EXPECT_TRUE(link.server.give({}, ship));
     EXPECT_FALSE(link.server.owner(ship));
-    EXPECT_EQ(link.server.peer_stats({}).slots_used, 0u);
+    EXPECT_EQ(link.server.stats({}).state.slots_used, 0u);
     EXPECT_EQ(link.server.phase({}), Phase::disconnected);
     EXPECT_FALSE(link.server.player({}));
     link.server.set_player({}, ship);

@@ -349,7 +349,7 @@ TEST(Message, A11OverTheRateMessagesWaitInOrderAndTheGameIsWarned) {
     EXPECT_GE(heard.size(), 100u);
     EXPECT_LE(heard.size(), 110u) << "a burst of 100, then 50 a second";
     ASSERT_EQ(warned.size(), 1u);
-    EXPECT_EQ(meeting.server().messages_waiting(warned[0]), 200 - heard.size());
+    EXPECT_EQ(meeting.server().stats(warned[0]).messages_waiting, 200 - heard.size());
     meeting.run(120);
     ASSERT_EQ(heard.size(), 200u);
     for (int i = 0; i < 200; ++i) EXPECT_EQ(heard[static_cast<std::size_t>(i)], i % 101);

@@ -87,7 +87,7 @@ TEST(UnfairPlayers, EventsForASlowPlayerAreDroppedAndNeverItsEnd) {
             if (rate <= 50'000) {
                 PlayerId id;
                 play.server.for_each_peer([&](PlayerId player) { id = player; });
-                EXPECT_GT(play.server.action_stats(id).lost_events, 100u);
+                EXPECT_GT(play.server.stats(id).actions.lost_events, 100u);
             }
             const std::int32_t seen = slow.world.get<Spot>(play.replica(slow, clock)).x;
             EXPECT_LE(play.server.current_tick() - static_cast<Tick>(seen), 50u);

@@ -56,11 +56,11 @@ TEST(UnknownPlayers, HaveNothingAndChangeNothing) {
     for (const PlayerId none : {PlayerId{}, left, PlayerId{(77u << 16) | 9}}) {
         EXPECT_EQ(link.server.phase(none), Phase::disconnected);
         EXPECT_FALSE(link.server.player(none) || link.server.connection(none));
-        EXPECT_FALSE(link.server.input_age(none));
-        EXPECT_EQ(link.server.input_stats(none).neutral, 0u);
-        EXPECT_EQ(link.server.messages_waiting(none), 0u);
-        EXPECT_EQ(link.server.actions_waiting(none), 0u);
-        EXPECT_EQ(link.server.peer_stats(none).records_sent, 0u);
+        EXPECT_FALSE(link.server.stats(none).input_age);
+        EXPECT_EQ(link.server.stats(none).inputs.neutral, 0u);
+        EXPECT_EQ(link.server.stats(none).messages_waiting, 0u);
+        EXPECT_EQ(link.server.stats(none).actions_waiting, 0u);
+        EXPECT_EQ(link.server.stats(none).state.records_sent, 0u);
         EXPECT_FALSE(link.server.seen_by(none).get<Sail>(boat));
         EXPECT_EQ(link.server.send(none, Hail{1}), net::SendResult::not_connected);
         EXPECT_EQ(link.server.send_message(none, net::Channel::reliable, {}), net::SendResult::not_connected);
@@ -90,10 +90,10 @@ TEST(UnknownPlayers, EntitiesThatDoNotReplicateAreIgnored) {
     const PlayerId id = link.listener.last;
     const ecs::Entity local = link.world.spawn(Sail{}), dead = link.world.spawn(Sail{}, Replicated{});
     link.world.destroy(dead);
-    const std::uint64_t records = link.server.peer_stats(id).records_sent;
+    const std::uint64_t records = link.server.stats(id).state.records_sent;
     link.server.send_now(id, std::vector<ecs::Entity>{local, dead, {}});
     link.run(5);
-    EXPECT_EQ(link.server.peer_stats(id).records_sent, records);
+    EXPECT_EQ(link.server.stats(id).state.records_sent, records);
     EXPECT_EQ(link.server.assign_net_id(local), 0u);
     EXPECT_FALSE(link.server.owner(local) || link.server.owner(dead) || link.server.owner({}));
     EXPECT_FALSE(link.server.seen_by(id).get<Sail>(local));

@@ -68,7 +68,7 @@ TEST(ActionsSimulation, EachRunsOnceInOrderAndAllWorldsAgree) {
             heard_or_lost += heard[i];
         }
         session.server().for_each_peer([&](replication::PlayerId player) {
-            heard_or_lost += session.server().action_stats(player).lost_events;
+            heard_or_lost += session.server().stats(player).actions.lost_events;
         });
         EXPECT_GE(heard_or_lost, 2 * cheers) << "a cheer that is not heard is counted, as shots are";
         log.expect_order();

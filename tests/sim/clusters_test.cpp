@@ -76,7 +76,7 @@ public:
     std::uint64_t parted() const {
         std::uint64_t parted = 0;
         session_.server().for_each_peer(
-            [&](net::PeerId peer) { parted += session_.server().peer_stats(peer).parted_clusters; });
+            [&](net::PeerId peer) { parted += session_.server().stats(peer).state.parted_clusters; });
         return parted;
     }
 

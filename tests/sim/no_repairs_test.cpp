@@ -39,7 +39,7 @@ TEST(NoRepairs, RisingValuesTravelAsDeltasWithChangesIfNothingIsLost) {
     session.converge(300);
     session.expect_agreement(200);
     session.server().for_each_peer([&](net::PeerId peer) {
-        const replication::Sender::PeerStats stats = session.server().peer_stats(peer);
+        const replication::Sender::PeerStats stats = session.server().stats(peer).state;
         EXPECT_GT(stats.records_sent, 10'000u);
         EXPECT_EQ(stats.full_records, 200u);
         EXPECT_EQ(stats.empty_records, 0u);

@@ -78,7 +78,7 @@ TEST(OwnedStateSim, WorldsAgreeAfterABadNetwork) {
             EXPECT_FALSE(session.world().get<Slogan>(ship).text.starts_with("bad"));
         EXPECT_GE(last.size(), 4u) << "some may be between two owners";
         std::uint64_t taken = 0;
-        for (const net::PeerId peer : peers) taken += server.owned_stats(peer).taken;
+        for (const net::PeerId peer : peers) taken += server.stats(peer).owned.taken;
         EXPECT_GT(taken, 400u);
         EXPECT_LE(refused, bad * 2);
         EXPECT_GT(refused, 0);

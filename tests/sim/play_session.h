@@ -137,7 +137,7 @@ public:
         return server.sender().shadow().entity_of(player.client.receiver().net_id(replica(player)));
     }
     replication::InputStats input_stats(const Player& player) const {
-        return server.input_stats(server.owner(ship(player)));
+        return server.stats(server.owner(ship(player))).inputs;
     }
 
     /// Whether the client has the server's values of its ship.

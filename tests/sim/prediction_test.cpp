@@ -212,7 +212,7 @@ TEST(Prediction, OthersSeeTheShipButNotItsInput) {
             });
         EXPECT_EQ(ships, 2);
         EXPECT_EQ(with_input, 1);
-        EXPECT_EQ(session.server.input_age(session.server.owner(session.ship(*player))), 0u);
+        EXPECT_EQ(session.server.stats(session.server.owner(session.ship(*player))).input_age, 0u);
     }
 }
 
@@ -449,7 +449,7 @@ TEST(Prediction, WithTooMuchLeadTheOwnShipIsShownAsTheServerSays) {
     sailing.run(6s);
     EXPECT_FALSE(sailing.player().client.is_predicting());
     EXPECT_FALSE(sailing.player().world.has<replication::Predicted>(sailing.replica(sailing.player())));
-    EXPECT_LT(sailing.server.input_age(sailing.server.owner(sailing.ship(sailing.player()))), 5u);
+    EXPECT_LT(sailing.server.stats(sailing.server.owner(sailing.ship(sailing.player()))).input_age, 5u);
     sailing.rest();
     EXPECT_TRUE(sailing.agrees(sailing.player()));
     sailing.set_link(steady(20ms));

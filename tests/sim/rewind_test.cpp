@@ -90,7 +90,7 @@ TEST(Rewind, APastIsWhatTheClientShowed) {
         EXPECT_GT(equal, compared * 96 / 100);
         EXPECT_GT(present_error / compared, 1.5) << "without lag compensation";
         session.server.for_each_peer([&](replication::PlayerId id) {
-            EXPECT_LT(session.server.rewind_stats(id).breaches, 150u)
+            EXPECT_LT(session.server.stats(id).rewind.breaches, 150u)
                 << "of 2,400 ticks: while packets are lost";
         });
     }
@@ -209,7 +209,7 @@ TEST(Rewind, InputsAndActionsSeeWhatWasDrawnAtAllRates) {
             }
             EXPECT_GT(judged, frame_hz / 2);
             session.server.for_each_peer(
-                [&](replication::PlayerId id) { EXPECT_EQ(session.server.rewind_stats(id).breaches, 0u); });
+                [&](replication::PlayerId id) { EXPECT_EQ(session.server.stats(id).rewind.breaches, 0u); });
         }
 }
 

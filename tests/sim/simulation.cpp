@@ -282,7 +282,7 @@ void Simulation::rest() {
             if (std::string what = player->check_empty(); !what.empty()) fail(what);
     }
     server_.for_each_peer([&](net::PeerId peer) {
-        const auto stats = server_.peer_stats(peer);
+        const auto stats = server_.stats(peer).state;
         totals_.empty_records += stats.empty_records;
         totals_.records += stats.records_sent;
         totals_.full_records += stats.full_records;
@@ -350,7 +350,7 @@ void Simulation::step(bool ticks) {
 /// No peer gets more entity slots than its client takes.
 void Simulation::check_slots() {
     server_.for_each_peer([&](net::PeerId peer) {
-        const auto stats = server_.peer_stats(peer);
+        const auto stats = server_.stats(peer).state;
         totals_.waits += stats.waiting != 0;
         for (const auto& player : players_)
             if (player->address() == server_.host().address(peer) &&
