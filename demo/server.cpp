@@ -174,7 +174,7 @@ private:
     void note_each(Game& game, replication::Tick tick, bool is_checked) {
         game.server.for_each_peer([&](replication::PlayerId player) {
             if (game.server.phase(player) != replication::Phase::playing) return;
-            const replication::WorldHash::Sum sum = game.server.hash_of(player, game.hash);
+            const replication::WorldHash::Sum sum = game.server.view(player).hash(game.hash);
             if (is_checked) game.server.send(player, WorldCheck::checksum(tick, sum));
             if (file_.empty()) return;
             const auto [log, is_new] = logs_.try_emplace(player);
@@ -235,7 +235,7 @@ void print_why(Status& status, Game& game, const std::string& name) {
         game.server.for_each_peer([&](replication::PlayerId player) {
             const Name* const viewer = game.world.try_get<Name>(game.server.player(player));
             status.say((viewer ? viewer->text : std::string("?")) + " and " + name + ": " +
-                       replication::describe(game.server.why(player, creature)));
+                       replication::describe(game.server.view(player).why(creature)));
         });
     });
 }

@@ -1,7 +1,7 @@
 #include "simulation.h"
 
 #include "moves.h"
-#include "replication/schema/cluster.h"
+#include "replication/schema/own_components.h"
 #include "replication/schema/schema.h"
 
 #include <algorithm>

@@ -67,16 +67,14 @@ public:
 
     /// The next update() ends an earlier connection, destroys its replicas, and begins to connect. If
     /// on_leave of the earlier connection calls connect() or disconnect(), the last call counts.
-    void connect(const net::Servers& servers) { connect(servers, std::span<const std::byte>()); }
-    /// Like connect(servers), but with a connect token, see net::Client::connect.
-    void connect(const net::Servers& servers, const net::ClientToken& token) { connect(servers, token, {}); }
-    /// Like connect(servers), but takes back the player's seat with a ticket, see ticket(). If this client
-    /// got the ticket itself, its replicas stay, and actions without an answer are sent again. Otherwise it
-    /// loads the world. If the server refuses the ticket, the attempt fails, and ticket() is empty. If
-    /// `ticket` is empty, or is not a ticket, this is connect(servers).
-    void connect(const net::Servers& servers, std::span<const std::byte> ticket);
+    /// `token`: see net::Client::connect.
+    ///
+    /// With a ticket, see ticket(), takes back the player's seat. If this client got the ticket itself, its
+    /// replicas stay, and actions without an answer are sent again. Otherwise it loads the world. If the
+    /// server refuses the ticket, the attempt fails, and ticket() is empty. No effect if `ticket` is not one.
+    void connect(const net::Servers& servers, std::span<const std::byte> ticket = {});
     void connect(const net::Servers& servers, const net::ClientToken& token,
-                 std::span<const std::byte> ticket);
+                 std::span<const std::byte> ticket = {});
     /// What connect() needs to take back this player's seat, for JoinOptions::resume_time after the
     /// connection was lost. Secret. It changes when the player comes back. Keep the newest ticket, for
     /// example in a file, to come back after a crash. Empty before the client plays, and after it lost its
@@ -114,13 +112,18 @@ public:
         typed_.write(message, message_);
         return send_typed(how);
     }
-    /// Sets the handler of a type of messages. update() calls it, after it has changed the world;
-    /// disconnect() and receive() may call it, too. A message that names an entity which has not arrived yet
-    /// waits for at most 500 ms. Later reliable messages with the same key wait, too. Set the handler before
-    /// the first message, and not in a handler.
-    template <class T, std::invocable<const T&, const MessageInfo&> Fn>
+    /// Sets the handler of a type of messages: fn(const T&, const MessageInfo&). update() calls it, after it
+    /// has changed the world; disconnect() and receive() may call it, too. A message that names an entity
+    /// which has not arrived yet waits for at most 500 ms. Later reliable messages with the same key wait,
+    /// too. Set the handler before the first message, and not in a handler.
+    ///
+    /// For a type of actions, adds a handler fn(const T&, const Call&). It is called when this client does
+    /// such an action, and when another player or the server did one: in update() when render_time() reaches
+    /// the tick of the action, but at most 500 ms after its event has arrived. receive() and disconnect() may
+    /// call it, too. Do not add it in a handler.
+    template <class T, class Fn>
     void on(Fn handler) {
-        typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(world_, std::move(handler)));
+        set_handler<T>(world_, schema_, typed_, actions_, std::move(handler));
     }
     const MessageStats& message_stats() const { return typed_.stats(); }
     /// Sets what the player does now: a value of the schema's input type. Call it once per frame, before
@@ -132,7 +135,7 @@ public:
         predictor_.set_input(&input, phase() == Phase::playing);
     }
     /// Sets the function that computes a tick from the tick before it. update() calls it for the entities
-    /// that this client owns or predicts, see Server::predict(): for each new tick, and again for earlier
+    /// that this client owns or predicts, see PlayerView::predict(): for each new tick, and again for earlier
     /// ticks if the server's state differs.
     void on_step(OnStep fn) { predictor_.set_on_step(std::move(fn)); }
     /// The tick of the newest input, which is ahead of the server. Empty before the first input.
@@ -154,23 +157,6 @@ public:
         if (actions_.begin(schema_.require_struct<T>(StructKind::action), &action))
             return finish_act(actions_, action);
         return Result();
-    }
-    /// Adds a handler for a type of actions. It is called when this client does such an action, and when
-    /// another player or the server did one: in update() when render_time() reaches the tick of the action,
-    /// but at most 500 ms after its event has arrived. receive() and disconnect() may call it, too. Do not
-    /// add it in a handler.
-    template <class T, std::invocable<const T&, const Call&> Fn>
-    void on(Fn handler) {
-        actions_.on(schema_.require_struct<T>(StructKind::action),
-                    [fn = std::move(handler)](const void* action, const Call& call) mutable {
-                        fn(*static_cast<const T*>(action), call);
-                    });
-    }
-    template <class T, class Fn>
-    void on(Fn) {
-        static_assert(kNoHandler<T>,
-                      "a handler must take (const T&, const Call&) for an action T, or "
-                      "(const T&, const MessageInfo&) for a message T");
     }
     /// Adds a handler for rejected actions of this client. It gets the action and the reason, after all
     /// changes of the action were undone. The text comes from the server.

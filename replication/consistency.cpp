@@ -43,7 +43,6 @@ bool Overlay::is_consistent() const {
     return entries_.size() < kFullEntries + kMaxTouched * kMaxComponents;
 }
 
-/// Each version is newer than the one before it.
 bool History::is_consistent() const {
     if (count_ > capacity_ || (capacity_ != 0) != (pool_ != nullptr)) return false;
     for (std::uint32_t i = 1; i < count_; ++i)
@@ -51,12 +50,10 @@ bool History::is_consistent() const {
     return true;
 }
 
-/// The table finds each entity by its key, and each key by its entity.
 bool KeyedEntities::is_consistent() const {
     return ids_.is_consistent();
 }
 
-/// Both ways to find a row agree with the rows, and no row is in use and recycled.
 bool NetIds::is_consistent() const {
     std::size_t used = 0, filled = 0;
     for (std::uint32_t index = 0; index < index_count(); ++index) {
@@ -78,7 +75,6 @@ bool NetIds::is_consistent() const {
     return used == size_ && filled == size_ && size_ * 2 <= buckets_.size();
 }
 
-/// Each pair is in the chain of its target and in the list of its referrer.
 bool ReferenceIndex::is_consistent() const {
     std::size_t chained = 0, listed = 0, free = 0;
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -98,7 +94,6 @@ bool ReferenceIndex::is_consistent() const {
     return chained == count_ && listed == count_ && count_ + free == links_.size();
 }
 
-/// Replicas, their versions, and the tables that find a replica agree with each other.
 bool Replicas::is_consistent() const {
     if (!ids_.is_consistent() || !keys_.is_consistent() || rows_.size() != ids_.index_count()) return false;
     std::vector<bool> is_dirty(rows_.size()), is_gone(rows_.size());
@@ -127,7 +122,6 @@ bool Replicas::is_consistent() const {
     return versions == pool_.in_use() && cost <= cost_;
 }
 
-/// Entries, their versions, and the tables that find an entry agree with each other.
 bool Shadow::is_consistent() const {
     std::uint32_t open = 0;
     std::size_t versions = 0;
@@ -145,7 +139,6 @@ bool Shadow::is_consistent() const {
            references_.is_consistent();
 }
 
-/// The entities and the versions are in order.
 bool OwnedWriter::is_consistent() const {
     for (std::size_t i = 1; i < owned_.size(); ++i)
         if (!(owned_[i - 1].entity < owned_[i].entity)) return false;
@@ -154,7 +147,6 @@ bool OwnedWriter::is_consistent() const {
     return true;
 }
 
-/// Each packet is where tick_of() finds it, and the marker names packet numbers that can exist.
 bool Completion::is_consistent() const {
     for (std::size_t i = 0; i < kSize; ++i)
         if (packets_[i].number != 0 && (packets_[i].number % kSize != i || !newest_tick_)) return false;
@@ -164,7 +156,6 @@ bool Completion::is_consistent() const {
            needed <= kMaxPacketDistance + 1 && marker_.count >= 1 && marker_.count <= needed;
 }
 
-/// Slots and replicas name each other, and rebases() lists the slots with is_listed, each once.
 bool Decoder::is_consistent() const {
     std::vector<bool> is_listed(slots_.size());
     for (const std::uint32_t slot : rebases_) {
@@ -184,7 +175,6 @@ bool Decoder::is_consistent() const {
     return open + replicas_.ending_count() == replicas_.ids().size() && completion_.is_consistent();
 }
 
-/// All parts are consistent.
 bool Receiver::is_consistent() const {
     if (!replicas_.is_consistent() || !decoder_.is_consistent()) return false;
     if (!references_.is_consistent() || !changed_ids_.empty()) return false;
@@ -204,7 +194,6 @@ bool Receiver::is_consistent() const {
     return all_known && (!replicas_.gone().empty() || references_.size() == expected.size());
 }
 
-/// Entities, cells and peers agree with each other.
 bool Grid::is_consistent() const {
     std::size_t entries = 0, watchers = 0, placed = 0, watched = 0;
     for (std::uint32_t index = 0; index < cells_.size(); ++index) {
@@ -225,12 +214,10 @@ bool Grid::is_consistent() const {
     return entries == placed && watchers == watched && by_corner_.size() == cells_.size();
 }
 
-/// The parts agree with each other.
 bool Scope::is_consistent() const {
     return followers_.is_consistent() && (!grid_ || grid_->is_consistent());
 }
 
-/// The viewers of each entity are in ascending order of their peers.
 bool Audience::is_consistent() const {
     return std::all_of(viewers_.begin(), viewers_.end(), [](const std::vector<Viewer>& viewers) {
         return std::adjacent_find(viewers.begin(), viewers.end(), [](const Viewer& a, const Viewer& b) {
@@ -239,7 +226,6 @@ bool Audience::is_consistent() const {
     });
 }
 
-/// Each slot is where its place says.
 bool ClusterSlots::is_consistent() const {
     std::size_t placed = 0, listed = 0;
     for (const Place& place : places_) placed += place.position != kNowhere;
@@ -254,7 +240,6 @@ bool ClusterSlots::is_consistent() const {
     return placed == listed;
 }
 
-/// Packets rise, and agree with the records.
 bool Flight::is_consistent() const {
     std::size_t records = 0;
     for (std::size_t i = 0; i < packets_.size(); ++i) {
@@ -265,7 +250,6 @@ bool Flight::is_consistent() const {
     return records == records_.size() && (packets_.empty() || !packets_[0].settled);
 }
 
-/// Slots, counters and the queues agree with each other.
 bool PeerView::is_consistent() const {
     std::uint32_t used = 0, pending = 0, awaited = 0;
     for (const std::uint64_t word : awaited_) awaited += static_cast<std::uint32_t>(std::popcount(word));
@@ -300,7 +284,6 @@ bool PeerView::is_consistent() const {
     return used == used_count_ && pending == pending_count_ && queued == in_queues;
 }
 
-/// The views and packets of all peers agree with each other, the audience and the shadow.
 bool Sender::is_consistent() const {
     std::size_t pairs = 0;
     for (Peer index = 0; index < peers_.size(); ++index) {

@@ -95,13 +95,13 @@ std::optional<T> Presentation::authoritative(ecs::Entity entity) const {
     const std::uint32_t index = replicas.ids().find(entity);
     if (index == Replicas::kNone || !world_.is_alive(entity)) return std::nullopt;
     const Image image = replicas[index].versions.newest()->image;
-    for (ImageCursor value(schema_, image); !value.at_end(); value.next()) {
-        if (schema_.components()[value.component()].type != &type_address<T>) continue;
-        std::optional<T> newest(std::in_place);
-        value.layout().restore(value.lanes(), value.parts(), replicas, &*newest);
-        return newest;
-    }
-    return std::nullopt;
+    const std::size_t component = schema_.find<T>();
+    ImageCursor value(schema_, image);
+    if (component == kMaxComponents || !value.seek(static_cast<ComponentIndex>(component)))
+        return std::nullopt;
+    std::optional<T> newest(std::in_place);
+    value.layout().restore(value.lanes(), value.parts(), replicas, &*newest);
+    return newest;
 }
 
 }  // namespace shoal::replication::all

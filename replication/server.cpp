@@ -157,17 +157,34 @@ bool Server::give(net::PeerId peer, ecs::Entity entity) {
     return true;
 }
 
-bool Server::predict(PlayerId id, ecs::Entity entity, bool is_predicted) {
-    const Player* const player = players_.find(id);
-    if (!player || !schema_.predicts() || !sender_.set_predictor(player->peer, entity, is_predicted))
-        return false;
-    mark<ToPredict>(entity, sender_.has_predictors(entity));
+bool Server::PlayerView::predict(ecs::Entity entity, bool is_predicted) {
+    Sender& sender = server_.sender_;
+    if (!player_ || !server_.schema_.predicts()) return false;
+    if (!sender.set_predictor(player_->peer, entity, is_predicted)) return false;
+    server_.mark<ToPredict>(entity, sender.has_predictors(entity));
     return true;
 }
 
-bool Server::is_predicted_by(PlayerId id, ecs::Entity entity) const {
-    const Player* const player = players_.find(id);
-    return player && world_.is_alive(entity) && sender_.is_predictor(player->peer, entity);
+bool Server::PlayerView::predicts(ecs::Entity entity) const {
+    return player_ && server_.world_.is_alive(entity) && server_.sender_.is_predictor(player_->peer, entity);
+}
+
+void Server::PlayerView::send_now(std::span<const ecs::Entity> entities) {
+    for (const ecs::Entity entity : entities)
+        if (player_ && server_.world_.is_alive(entity)) server_.sender_.send_now(player_->peer, entity);
+}
+
+bool Server::PlayerView::sees(ecs::Entity entity) const {
+    const Sender& sender = server_.sender_;
+    return player_ && sender.shadow().replicates(entity) && sender.sees(player_->peer, entity);
+}
+
+Why Server::PlayerView::why(ecs::Entity entity) const {
+    return player_ ? server_.sender_.why(player_->peer, entity) : Why();
+}
+
+WorldHash::Sum Server::PlayerView::hash(WorldHash& hash) const {
+    return player_ ? hash.of_peer(server_.sender_, player_->peer) : WorldHash::Sum();
 }
 
 /// Gives an entity a tag of the schema, or takes it away.
@@ -191,11 +208,6 @@ net::PeerId Server::owner(ecs::Entity entity) const {
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
     const Player* const player = owner ? players_.find_peer(*owner) : nullptr;
     return player ? player->id : net::PeerId{};
-}
-
-std::optional<Sender::Peer> Server::peer_of(PlayerId id) const {
-    const Player* const player = players_.find(id);
-    return player ? std::optional(player->peer) : std::nullopt;
 }
 
 net::SendResult Server::send_typed(PlayerId player, const net::Delivery& how) {
@@ -510,12 +522,6 @@ void Server::send_player(Player& player) {
     if (join_options_.resume_time > net::Duration(0))
         send_control(player,
                      write_control(NextTicket{{player.id, player.key.newest()}, player.key.state_number}));
-}
-
-void Server::send_now(PlayerId id, std::span<const ecs::Entity> entities) {
-    const Player* const player = players_.find(id);
-    for (const ecs::Entity entity : entities)
-        if (player && world_.is_alive(entity)) sender_.send_now(player->peer, entity);
 }
 
 /// Sends a control message, after the earlier ones. While the queue of the connection is full, it waits. If

@@ -52,6 +52,12 @@ struct PlayerStats {
     Sender::PeerStats state;
 };
 
+/// What happened to messages, how players came back, and why tickets were refused, see Client::ticket().
+struct ServerStats {
+    MessageStats messages;
+    TicketStats tickets;
+};
+
 /// Warnings about a player, given to the game before the server has to disconnect the player.
 enum class Warning : std::uint8_t {
     messages_deferred,  // the player sends more messages than MessageLimits allow
@@ -155,26 +161,24 @@ public:
     std::size_t send_all(const T& message, const net::Delivery& how = net::Channel::reliable) {
         return send(to_everyone(), message, how);
     }
-    /// Sets the handler of a type of messages. It is called like the functions of a ServerListener. Numbers
-    /// in the message are within the ranges of their codecs. An entity that the player cannot know arrives as
-    /// null. Set the handler before the first message, and not in a handler.
-    template <class T, std::invocable<PlayerId, const T&> Fn>
+    /// Sets the handler of a type of messages: fn(PlayerId, const T&), or fn(const T&, const MessageInfo&) as
+    /// for Client::on(). It is called like the functions of a ServerListener. Numbers in the message are
+    /// within the ranges of their codecs. An entity that the player cannot know arrives as null. Set the
+    /// handler before the first message, and not in a handler. For a type of actions, adds a handler
+    /// fn(const T&, const Call&), which runs after the mutation. Set it before the first tick.
+    template <class T, class Fn>
     void on(Fn handler) {
-        typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(
-            world_, [fn = std::move(handler)](const T& message, const MessageInfo& info) mutable {
-                fn(info.from, message);
-            }));
-    }
-    /// The same with the arguments of Client::on().
-    template <class T, std::invocable<const T&, const MessageInfo&> Fn>
-    void on(Fn handler) {
-        typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(world_, std::move(handler)));
+        if constexpr (std::invocable<Fn&, PlayerId, const T&>) {
+            typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(
+                world_, [fn = std::move(handler)](const T& message, const MessageInfo& info) mutable {
+                    fn(info.from, message);
+                }));
+        } else {
+            set_handler<T>(world_, schema_, typed_, actions_, std::move(handler));
+        }
     }
     /// Sets the function that is called once each time a reason for a warning begins.
     void on_warning(std::function<void(PlayerId, Warning)> handler) { warn_ = std::move(handler); }
-    const MessageStats& message_stats() const { return typed_.stats(); }
-    /// How players came back, and why tickets were refused, see Client::ticket().
-    const TicketStats& ticket_stats() const { return tickets_; }
     /// The server itself does an action: checks nothing, mutates, and tells all players. Returns what the
     /// mutation returns. Inside a query, a hook or another action's validator or mutation, the action waits
     /// for the next tick(), and act() returns a default value.
@@ -184,20 +188,6 @@ public:
         if (actions_.begin(schema_.require_struct<T>(StructKind::action), &action, next_tick_))
             return finish_act(actions_, action);
         return Result();
-    }
-    /// Adds a handler of a type of actions, which runs after the mutation. Set it before the first tick.
-    template <class T, std::invocable<const T&, const Call&> Fn>
-    void on(Fn handler) {
-        actions_.on(schema_.require_struct<T>(StructKind::action),
-                    [fn = std::move(handler)](const void* action, const Call& call) mutable {
-                        fn(*static_cast<const T*>(action), call);
-                    });
-    }
-    template <class T, class Fn>
-    void on(Fn) {
-        static_assert(kNoHandler<T>,
-                      "a handler must take (const T&, const Call&) for an action T, or "
-                      "(PlayerId, const T&) or (const T&, const MessageInfo&) for a message T");
     }
     /// Adds a function that learns of each action, also of rejected ones, for example to write a log.
     void on_action(ServerActions::Observer observer) { actions_.observe(std::move(observer)); }
@@ -262,11 +252,6 @@ public:
     /// Replaces the entity of a player that plays, and gives the new entity to the player. The former entity
     /// stays alive. No effect if the player does not play.
     void set_player(PlayerId player, ecs::Entity entity);
-    /// In the next tick() sends a record of each of these entities to the player, even if nothing changed. It
-    /// is sent again if it is lost. Entities that do not replicate are ignored. No effect if there is no such
-    /// player.
-    void send_now(PlayerId player, std::span<const ecs::Entity> entities);
-
     /// Returns the net id of a living entity with the tag Replicated, also before the first tick() that sends
     /// it. For other living entities returns the net id that their StableKey reserves, or 0.
     NetId assign_net_id(ecs::Entity entity) { return sender_.assign_net_id(entity); }
@@ -279,49 +264,71 @@ public:
     bool give(net::PeerId peer, ecs::Entity entity);
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;
-    /// Lets the player's client predict a living entity with the tag Replicated that the player does not own,
-    /// for example a ball that the player pushes. If `is_predicted` is false, ends this. From the next tick()
-    /// on, the client computes the entity together with the entities of its player, see Client::on_step().
-    /// This also ends when the entity stops replicating, or the player leaves. Returns false, without effect,
-    /// if the entity is dead or does not have the tag, if there is no such player, or if the schema predicts
-    /// nothing.
-    bool predict(PlayerId player, ecs::Entity entity, bool is_predicted = true);
-    /// Returns whether predict() holds for this player and entity.
-    bool is_predicted_by(PlayerId player, ecs::Entity entity) const;
     /// Says that a living entity was moved to another place without travelling there: clients that
     /// interpolate show it jump. No effect if no component of the schema has a Display.
     void teleport(ecs::Entity entity);
-    /// Sets the groups in which a peer is, from the next tick() on: to_group(), or several with |; {} for
-    /// none. No effect if there is no such player.
-    void set_groups(net::PeerId peer, ViewClasses groups) {
-        if (const auto its = peer_of(peer)) sender_.set_groups(*its, groups);
-    }
+    /// What one player sees; valid until the player leaves. For an unknown player no function has an effect.
+    /// scope/scope.h has the rule who sees an entity. What is set has an effect from the next tick() on, and
+    /// ends when the player leaves.
+    class PlayerView {
+    public:
+        /// Sets the groups in which the player is: to_group(), or several with |; {} for none.
+        void set_groups(ViewClasses groups) {
+            if (player_) server_.sender_.set_groups(player_->peer, groups);
+        }
+        /// The player enters or leaves a room; a player can be in any number of rooms. Entities have the
+        /// component Room or Rooms.
+        void enter(Room room) { change(&Scope::enter, room); }
+        void leave(Room room) { change(&Scope::leave, room); }
+        /// Shows an entity, or hides it, unless the player owns or predicts it. unset() undoes both.
+        void show(ecs::Entity entity) { change(&Scope::set_shown, entity, true); }
+        void hide(ecs::Entity entity) { change(&Scope::set_shown, entity, false); }
+        void unset(ecs::Entity entity) { change(&Scope::set_shown, entity, std::nullopt); }
+        /// With Schema::grid(): the player sees what is near this entity, which need not replicate, or near
+        /// these places. Without a call this is the player's entity. Where the player looks from stays if the
+        /// entity is destroyed.
+        void from(ecs::Entity entity) {
+            if (player_) server_.sender_.scope().view_from(player_->peer, entity);
+        }
+        void from(std::span<const GridPlace> places) {
+            if (player_) server_.sender_.scope().view_from(player_->peer, places);
+        }
+        /// Asks the filters again, see filter().
+        void recheck() {
+            if (player_) server_.sender_.scope().recheck(player_->peer);
+        }
+        /// Lets the player's client predict a living entity with the tag Replicated that the player does not
+        /// own, for example a ball that the player pushes. If `is_predicted` is false, ends this. The client
+        /// computes the entity together with the entities of its player, see Client::on_step(). This also
+        /// ends when the entity stops replicating. Returns false, without effect, if the entity is dead or
+        /// does not have the tag, or if the schema predicts nothing.
+        bool predict(ecs::Entity entity, bool is_predicted = true);
+        /// Returns whether predict() holds for this entity.
+        bool predicts(ecs::Entity entity) const;
+        /// In the next tick() sends a record of each of these entities, even if nothing changed. It is sent
+        /// again if it is lost. Entities that do not replicate are ignored.
+        void send_now(std::span<const ecs::Entity> entities);
 
-    // Who sees an entity: scope/scope.h has the rule. What these functions set has an effect from the next
-    // tick() on, and ends when the player leaves. Without effect for an unknown player.
+        /// Returns whether the player sees a replicated entity now. The client may not have received it yet.
+        bool sees(ecs::Entity entity) const;
+        /// Why the player has an entity, or does not have it; describe() gives a sentence.
+        Why why(ecs::Entity entity) const;
+        /// The hash of what the player sees, for a comparison with WorldHash::of_client(). Call it after
+        /// tick().
+        WorldHash::Sum hash(WorldHash& hash) const;
 
-    /// The player enters or leaves a room; a player can be in any number of rooms. Entities have the
-    /// component Room or Rooms.
-    void enter(PlayerId player, Room room) {
-        if (const auto peer = peer_of(player)) sender_.scope().enter(*peer, room);
-    }
-    void leave(PlayerId player, Room room) {
-        if (const auto peer = peer_of(player)) sender_.scope().leave(*peer, room);
-    }
-    /// Shows an entity to the player, or hides it, unless the player owns or predicts it. unset() undoes
-    /// both.
-    void show(PlayerId player, ecs::Entity entity) { set_shown(player, entity, true); }
-    void hide(PlayerId player, ecs::Entity entity) { set_shown(player, entity, false); }
-    void unset(PlayerId player, ecs::Entity entity) { set_shown(player, entity, std::nullopt); }
-    /// With Schema::grid(): the player sees what is near this entity, which need not replicate, or near these
-    /// places. Without a call this is the player's entity. Where the player looks from stays if the entity is
-    /// destroyed.
-    void view_from(PlayerId player, ecs::Entity entity) {
-        if (const auto peer = peer_of(player)) sender_.scope().view_from(*peer, entity);
-    }
-    void view_from(PlayerId player, std::span<const GridPlace> places) {
-        if (const auto peer = peer_of(player)) sender_.scope().view_from(*peer, places);
-    }
+    private:
+        friend class Server;
+        PlayerView(Server& server, const Player* player) : server_(server), player_(player) {}
+        template <class Fn, class... Arguments>
+        void change(Fn fn, const Arguments&... arguments) {
+            if (player_) (server_.sender_.scope().*fn)(player_->peer, arguments...);
+        }
+
+        Server& server_;
+        const Player* player_;
+    };
+    PlayerView view(PlayerId player) { return {*this, players_.find(player)}; }
     /// Sets a function that says whether a player may see an entity, by a component of it. tick() calls it
     /// for the players that may see the entity otherwise: when the component was written, when another part
     /// of the rule changes, and after recheck(). sees(), why(), hash_of() and messages that name the entity
@@ -342,29 +349,10 @@ public:
             });
     }
     void recheck(ecs::Entity entity) { sender_.scope().recheck(entity); }
-    void recheck(PlayerId player) {
-        if (const auto peer = peer_of(player)) sender_.scope().recheck(*peer);
-    }
-    /// Returns whether the player sees a replicated entity now. False for an unknown player. A client that
-    /// sees an entity may not have received it yet.
-    bool sees(PlayerId player, ecs::Entity entity) const {
-        const auto peer = peer_of(player);
-        return peer && sender_.shadow().replicates(entity) && sender_.sees(*peer, entity);
-    }
-    /// Why a player has an entity, or does not have it; describe() gives a sentence.
-    Why why(PlayerId player, ecs::Entity entity) const {
-        const auto peer = peer_of(player);
-        return peer ? sender_.why(*peer, entity) : Why();
-    }
-    /// The hash of what a player sees, for a comparison with WorldHash::of_client(). Call it after tick().
-    WorldHash::Sum hash_of(PlayerId player, WorldHash& hash) const {
-        const auto peer = peer_of(player);
-        return peer ? hash.of_peer(sender_, *peer) : WorldHash::Sum();
-    }
-
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
+    ServerStats stats() const { return {typed_.stats(), tickets_}; }
     /// All zero for an unknown player.
     PlayerStats stats(PlayerId player) const;
 
@@ -445,10 +433,6 @@ private:
     void mark(ecs::Entity entity, bool has_tag);
     void finish_return(PlayerId player);
     void warn(PlayerId player, Warning warning);
-    std::optional<Sender::Peer> peer_of(PlayerId id) const;
-    void set_shown(PlayerId player, ecs::Entity entity, std::optional<bool> is_shown) {
-        if (const auto peer = peer_of(player)) sender_.scope().set_shown(*peer, entity, is_shown);
-    }
     void take_back(net::PeerId connection);
     void send_player(Player& player);
     void go_away(Player& player, const net::Address& from);

@@ -3,31 +3,16 @@
 namespace shoal::replication::all {
 namespace {
 
-/// Gets net ids from a Namer: a Shadow or a Receiver.
-template <class Namer>
+/// Gets net ids from a function.
+template <class ToNet>
 class NameMap final : public EntityMap {
 public:
-    explicit NameMap(const Namer& namer) : namer_(namer) {}
-    std::uint32_t to_net(ecs::Entity entity) override { return namer_.net_id(entity); }
+    explicit NameMap(ToNet to_net) : to_net_(to_net) {}
+    std::uint32_t to_net(ecs::Entity entity) override { return to_net_(entity); }
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
 
 private:
-    const Namer& namer_;
-};
-
-/// Gets the net ids of the entities that a peer sees.
-class SeenMap final : public EntityMap {
-public:
-    SeenMap(const Sender& sender, Sender::Peer peer) : sender_(sender), peer_(peer) {}
-    std::uint32_t to_net(ecs::Entity entity) override {
-        const NetId net_id = sender_.net_id(entity);
-        return net_id != 0 && sender_.hides(peer_, net_id) ? 0 : net_id;
-    }
-    ecs::Entity to_entity(std::uint32_t) override { return {}; }
-
-private:
-    const Sender& sender_;
-    Sender::Peer peer_;
+    ToNet to_net_;
 };
 
 }  // namespace
@@ -60,29 +45,31 @@ void WorldHash::add_entity(Sum& sum, std::uint32_t net_id, ecs::Entity entity, E
 }
 
 WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
-    NameMap<Shadow> map(shadow);
-    binding_.shapes().drop_unused();
-    Sum sum;
-    binding_.world().each_entity([&](ecs::Entity entity) {
-        if (!binding_.world().has(entity, shadow.tag())) return;
-        add_entity(sum, shadow.net_id(entity), entity, map);
-    });
-    return sum;
+    NameMap map([&](ecs::Entity entity) { return shadow.net_id(entity); });
+    return of_world(shadow, map, [](ecs::Entity) { return true; });
 }
 
 WorldHash::Sum WorldHash::of_peer(const Sender& sender, Sender::Peer peer) {
-    SeenMap map(sender, peer);
+    NameMap map([&](ecs::Entity entity) {
+        const NetId net_id = sender.net_id(entity);
+        return net_id != 0 && sender.hides(peer, net_id) ? 0 : net_id;
+    });
+    return of_world(sender.shadow(), map, [&](ecs::Entity entity) { return sender.sees(peer, entity); });
+}
+
+/// Hash of the replicated entities that are seen.
+template <class Sees>
+WorldHash::Sum WorldHash::of_world(const Shadow& shadow, EntityMap& map, Sees&& sees) {
     binding_.shapes().drop_unused();
     Sum sum;
     binding_.world().each_entity([&](ecs::Entity entity) {
-        if (binding_.world().has(entity, sender.shadow().tag()) && sender.sees(peer, entity))
-            add_entity(sum, sender.net_id(entity), entity, map);
+        if (shadow.replicates(entity) && sees(entity)) add_entity(sum, shadow.net_id(entity), entity, map);
     });
     return sum;
 }
 
 WorldHash::Sum WorldHash::of_client(const Receiver& receiver) {
-    NameMap<Receiver> map(receiver);
+    NameMap map([&](ecs::Entity entity) { return receiver.net_id(entity); });
     binding_.shapes().drop_unused();
     Sum sum;
     receiver.for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {

@@ -38,6 +38,8 @@ public:
     Sum of_client(const Receiver& receiver);
 
 private:
+    template <class Sees>
+    Sum of_world(const Shadow& shadow, EntityMap& map, Sees&& sees);
     void mix_value(Sum& sum, const ImageCursor& value) const;
     /// The components in `held`, ascending, are taken from `shown`.
     void add_entity(Sum& sum, std::uint32_t net_id, ecs::Entity entity, EntityMap& map,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../../ecs/world.h"
-#include "../schema/stable_key.h"
+#include "../schema/own_components.h"
 #include "net_ids.h"
 
 namespace shoal::replication::all {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../../ecs/entity.h"
+#include "../schema/own_components.h"
 #include "../schema/pending_id.h"
-#include "../schema/stable_key.h"
 #include "bucket_hash.h"
 
 namespace shoal::replication::all {

@@ -16,8 +16,14 @@ MessageIntake::Verdict MessageIntake::arrive(const MessageLimits& limits, Item& 
     return Verdict::wait;
 }
 
-bool MessageIntake::take(const MessageLimits& limits, net::Time now, Item& item) {
-    if (waiting_.empty() || !pay(limits, waiting_.front().bytes.size(), now)) return false;
+bool MessageIntake::take(const MessageLimits& limits, net::Time now, Item& item,
+                         const std::function<bool(const Item&)>& has_run) {
+    if (waiting_.empty()) return false;
+    if (has_run && now - waiting_.front().arrived < kLongestWait && !has_run(waiting_.front())) {
+        since_ = now;  // the limits are not what it waits for
+        return false;
+    }
+    if (!pay(limits, waiting_.front().bytes.size(), now)) return false;
     item = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
     waiting_bytes_ -= item.bytes.size();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "../../net/endpoint.h"
@@ -40,20 +41,9 @@ public:
     /// Call it when a message arrives. Moves it if it must wait. `must_wait`: for what comes before.
     Verdict arrive(const MessageLimits& limits, Item& message, bool must_wait);
     /// Moves the next message that the limits allow to `item`. Returns false if there is none.
-    bool take(const MessageLimits& limits, net::Time now, Item& item);
-    /// The same, but the message waits for what the client did before, too. `has_run(item)`: whether this was
-    /// handled.
-    template <class HasRun>
-    bool take(const MessageLimits& limits, net::Time now, Item& item, HasRun&& has_run) {
-        if (waiting_.empty()) return false;
-        const Item& front = waiting_.front();
-        const bool is_overdue = now - front.arrived >= kLongestWait;
-        if (!is_overdue && !has_run(front)) {
-            since_ = now;  // the limits are not what it waits for
-            return false;
-        }
-        return take(limits, now, item);
-    }
+    /// `has_run(item)`: whether what the client did before was handled; the message waits for it.
+    bool take(const MessageLimits& limits, net::Time now, Item& item,
+              const std::function<bool(const Item&)>& has_run = {});
     /// Returns whether for max_wait there was always a message that waited.
     bool is_flood(const MessageLimits& limits, net::Time now) const {
         return !waiting_.empty() && now - since_ >= limits.max_wait;

@@ -1,6 +1,7 @@
 #pragma once
 // The messages of a schema: writes and reads them, and calls their handlers. WIRE.md specifies their bits.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "../../net/endpoint.h"
 #include "../codec/bits.h"
 #include "../play/player_id.h"
+#include "../play/running.h"
 #include "../play/struct_codec.h"
 #include "../schema/image.h"
 
@@ -110,5 +112,25 @@ private:
     BitWriter bits_;
     MessageStats stats_;
 };
+
+struct Call;
+
+/// Sets the handler of a type of messages, or adds one of a type of actions. `actions`: a ClientActions or
+/// ServerActions.
+template <class T, class Actions, class Fn>
+void set_handler(ecs::World& world, const Schema& schema, TypedMessages& messages, Actions& actions,
+                 Fn handler) {
+    if constexpr (std::invocable<Fn&, const T&, const Call&>) {
+        actions.on(schema.require_struct<T>(StructKind::action),
+                   [fn = std::move(handler)](const void* action, const Call& call) mutable {
+                       fn(*static_cast<const T*>(action), call);
+                   });
+    } else {
+        static_assert(std::invocable<Fn&, const T&, const MessageInfo&>,
+                      "a handler must take (const T&, const Call&) for an action T, or (const T&, const "
+                      "MessageInfo&) for a message T; that of a server may take (PlayerId, const T&)");
+        messages.set_handler<T>(guarded<const T&, const MessageInfo&>(world, std::move(handler)));
+    }
+}
 
 }  // namespace shoal::replication::all

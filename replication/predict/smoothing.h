@@ -7,7 +7,7 @@
 #include "../../ecs/world.h"
 #include "../../net/endpoint.h"
 #include "../schema/schema.h"
-#include "../show/float_fields.h"
+#include "../show/mixer.h"
 
 namespace shoal::replication::all {
 

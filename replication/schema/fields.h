@@ -81,11 +81,6 @@ constexpr std::size_t count_from() {
     }
 }
 
-template <class Visit, class... Fields>
-void visit_each(Visit& visit, Fields&... fields) {
-    (visit(fields), ...);
-}
-
 /// An array, or a struct without constructors, private fields and virtual functions.
 template <class T>
 concept Aggregate = std::is_aggregate_v<T>;
@@ -96,85 +91,93 @@ constexpr std::size_t field_count() {
     return count_from<T, flat_count<T>()>();
 }
 
-/// Calls visit(field) for each direct field of `object`, in order of declaration.
+/// Returns fn(fields...) with the direct fields of `object`, in order of declaration.
 /// Requires field_count<T>() <= kMaxFields and no base class.
-template <class T, class Visit>
-void for_each_field(T& object, Visit&& visit) {
+template <class T, class Fn>
+decltype(auto) with_fields(T& object, Fn&& fn) {
     constexpr std::size_t count = field_count<T>();
     static_assert(count <= kMaxFields, "too many fields in one struct: nest them");
-    if constexpr (count == 1) {
+    if constexpr (count == 0) {
+        return fn();
+    } else if constexpr (count == 1) {
         auto& [a] = object;
-        visit_each(visit, a);
+        return fn(a);
     } else if constexpr (count == 2) {
         auto& [a, b] = object;
-        visit_each(visit, a, b);
+        return fn(a, b);
     } else if constexpr (count == 3) {
         auto& [a, b, c] = object;
-        visit_each(visit, a, b, c);
+        return fn(a, b, c);
     } else if constexpr (count == 4) {
         auto& [a, b, c, d] = object;
-        visit_each(visit, a, b, c, d);
+        return fn(a, b, c, d);
     } else if constexpr (count == 5) {
         auto& [a, b, c, d, e] = object;
-        visit_each(visit, a, b, c, d, e);
+        return fn(a, b, c, d, e);
     } else if constexpr (count == 6) {
         auto& [a, b, c, d, e, f] = object;
-        visit_each(visit, a, b, c, d, e, f);
+        return fn(a, b, c, d, e, f);
     } else if constexpr (count == 7) {
         auto& [a, b, c, d, e, f, g] = object;
-        visit_each(visit, a, b, c, d, e, f, g);
+        return fn(a, b, c, d, e, f, g);
     } else if constexpr (count == 8) {
         auto& [a, b, c, d, e, f, g, h] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h);
+        return fn(a, b, c, d, e, f, g, h);
     } else if constexpr (count == 9) {
         auto& [a, b, c, d, e, f, g, h, i] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i);
+        return fn(a, b, c, d, e, f, g, h, i);
     } else if constexpr (count == 10) {
         auto& [a, b, c, d, e, f, g, h, i, j] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j);
+        return fn(a, b, c, d, e, f, g, h, i, j);
     } else if constexpr (count == 11) {
         auto& [a, b, c, d, e, f, g, h, i, j, k] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k);
+        return fn(a, b, c, d, e, f, g, h, i, j, k);
     } else if constexpr (count == 12) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l);
     } else if constexpr (count == 13) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m);
     } else if constexpr (count == 14) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
     } else if constexpr (count == 15) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
     } else if constexpr (count == 16) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
     } else if constexpr (count == 17) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
     } else if constexpr (count == 18) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
     } else if constexpr (count == 19) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
     } else if constexpr (count == 20) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
     } else if constexpr (count == 21) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
     } else if constexpr (count == 22) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v);
     } else if constexpr (count == 23) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w);
     } else if constexpr (count == 24) {
         auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x] = object;
-        visit_each(visit, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x);
+        return fn(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x);
     }
+}
+
+/// Calls visit(field) for each of them.
+template <class T, class Visit>
+void for_each_field(T& object, Visit&& visit) {
+    with_fields(object, [&](auto&... fields) { (visit(fields), ...); });
 }
 
 }  // namespace shoal::replication::all

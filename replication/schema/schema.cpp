@@ -110,12 +110,15 @@ std::string tolerance_error(const SchemaComponent& component) {
 
 }  // namespace
 
+void Schema::check_unused(std::string_view name, std::string_view kind) {
+    if (!is_used_) return;
+    fail(name, "is declared after a sender or receiver got the schema", kind);
+    stop(error_);
+}
+
 /// Computes what follows from the layout.
 void Schema::finish(SchemaType& type, std::string_view kind) {
-    if (is_used_) {
-        fail(type.name, "is declared after a sender or receiver got the schema", kind);
-        stop(error_);
-    }
+    check_unused(type.name, kind);
     const std::string error = type.layout.finish();
     if (!error.empty()) fail(type.name, "has a codec that does not fit: " + error, kind);
     type.max_bits = max_component_bits(type.layout);
@@ -180,10 +183,7 @@ void Schema::add(SchemaComponent component) {
 
 void Schema::add(GridRule rule) {
     GridOptions& options = rule.options;
-    if (is_used_) {
-        fail("shoal", "has a grid() after a sender or receiver got the schema", "schema");
-        stop(error_);
-    }
+    check_unused("shoal", "grid of");
     if (grid_.bind) fail("shoal", "has two grids", "schema");
     if (options.leave_radius == 0) options.leave_radius = 1.1 * options.radius;
     if (options.cell == 0) options.cell = options.radius / (options.has_height ? 4 : 8);
@@ -194,20 +194,18 @@ void Schema::add(GridRule rule) {
     grid_ = std::move(rule);
 }
 
-void Schema::add_teleports() {
-    if (find<Teleports>() != kMaxComponents) return;
-    component<Teleports>("shoal.teleports");
-    optional<Teleports>();
-}
-
-void Schema::add_to_predict() {
-    if (find<ToPredict>() != kMaxComponents) return;
-    tag<ToPredict>("shoal.to_predict", to_predictors());
-    optional<ToPredict>();
-}
-
-void Schema::add_owner_state() {
-    if (find<OwnerState>() == kMaxComponents) component<OwnerState>("shoal.owner", to_owner());
+/// Adds the components of the library that a component needs.
+void Schema::add_implied(const ComponentTraits& traits) {
+    if (traits.display.kind != Display::Kind::step && find<Teleports>() == kMaxComponents) {
+        component<Teleports>("shoal.teleports");
+        optional<Teleports>();
+    }
+    if (traits.role == Role::predicted && find<ToPredict>() == kMaxComponents) {
+        tag<ToPredict>("shoal.to_predict", to_predictors());
+        optional<ToPredict>();
+    }
+    if (traits.role == Role::owner && find<OwnerState>() == kMaxComponents)
+        component<OwnerState>("shoal.owner", to_owner());
 }
 
 void Schema::add(StructKind kind, SchemaStruct added) {
@@ -245,9 +243,12 @@ std::size_t Schema::find_struct(StructKind kind, const void* type) const {
     return static_cast<std::size_t>(found - all.begin());
 }
 
-void Schema::stop_missing(StructKind kind, std::string_view type_name) {
-    stop(std::string(type_name) + " is not declared as " +
-         std::string(kind == StructKind::message ? "a " : "an ") + std::string(kind_name(kind)));
+std::size_t Schema::require_struct(StructKind kind, const void* type, std::string_view type_name) const {
+    const std::size_t index = find_struct(kind, type);
+    if (index == structs(kind).size())
+        stop(std::string(type_name) + " is not declared as " +
+             std::string(kind == StructKind::message ? "a " : "an ") + std::string(kind_name(kind)));
+    return index;
 }
 
 ComponentIndex Schema::require_owned(std::size_t index, std::string_view type_name) const {

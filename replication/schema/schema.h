@@ -33,46 +33,14 @@
 
 #include "../../ecs/world.h"
 #include "declared.h"
-#include "grid_rule.h"
 #include "lanes.h"
 #include "options.h"
+#include "own_components.h"
 #include "pairs.h"
-#include "press.h"
-#include "stable_key.h"
 #include "view_class.h"
 #include "walk.h"
 
 namespace shoal::replication::all {
-
-/// An entity is replicated while it has this tag.
-struct Replicated {};
-
-/// The reason why a client destroys a replica.
-enum class Despawn : std::uint8_t {
-    destroyed,    // the entity was destroyed on the server
-    left,         // the entity does not replicate any more, or the connection ended
-    out_of_view,  // the entity exists, but this client does not see it any more, see scope/scope.h
-};
-
-/// A client's entity has this component while it is the replica of an entity of the server. The add hook of
-/// Replica runs when the replica has all its values. In the remove hook `reason` says why the replica ends.
-struct Replica {
-    Despawn reason = Despawn::destroyed;  // also if the client's game destroys the replica
-};
-
-/// How often the server moved an entity to a place that it did not travel to, see Server::teleport(). A
-/// schema has this component, as an optional one, if another component has a Display.
-struct Teleports {
-    std::uint16_t count = 0;  // wraps around
-};
-
-/// What the server tells the owner of an entity about the components with from_owner(). A schema with such a
-/// component has this one. An entity has it once an owner lost it, or the server refused a value.
-struct OwnerState {
-    std::uint16_t epoch = 0;    // rises when an owner loses the entity; wraps around
-    std::uint32_t refused = 0;  // version of the newest value of this epoch that was refused, see OwnedValue
-    friend bool operator==(const OwnerState&, const OwnerState&) = default;
-};
 
 /// Its address identifies a C++ type in this program.
 template <class T>
@@ -175,7 +143,7 @@ public:
     void pair(std::string_view name, const Options&... options);
 
     /// Makes players see entities with a T only while they are near one of the player's viewpoints, see
-    /// Server::view_from(). T has fields x and y, and z if the world has three dimensions. It need not be
+    /// PlayerView::from(). T has fields x and y, and z if the world has three dimensions. It need not be
     /// declared as a component. A schema has at most one grid. It has no effect on clients.
     template <ecs::all::Value T>
     void grid(const GridOptions& options) {
@@ -294,9 +262,7 @@ public:
     /// As find_struct(), but stops the program if T is not declared.
     template <class T>
     std::size_t require_struct(StructKind kind) const {
-        const std::size_t index = find_struct<T>(kind);
-        if (index == structs(kind).size()) stop_missing(kind, ecs::all::type_name<T>());
-        return index;
+        return require_struct(kind, &type_address<T>, ecs::all::type_name<T>());
     }
     /// As find(), but stops the program if T is not a component with from_owner().
     template <class T>
@@ -321,9 +287,8 @@ private:
     void add(GridRule rule);
     void add(SchemaComponent component);
     void add_times(const SchemaComponent& component);
-    void add_teleports();
-    void add_to_predict();
-    void add_owner_state();
+    void add_implied(const ComponentTraits& traits);
+    void check_unused(std::string_view name, std::string_view kind);
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
     /// A component, message, input or action, as summaries and errors name it.
@@ -335,7 +300,7 @@ private:
     };
     /// All of them, in the order of summary().
     std::vector<Named> declared() const;
-    [[noreturn]] static void stop_missing(StructKind kind, std::string_view type_name);
+    std::size_t require_struct(StructKind kind, const void* type, std::string_view type_name) const;
     ComponentIndex require_owned(std::size_t index, std::string_view type_name) const;
     void finish(SchemaType& type, std::string_view kind);
     void insert(SchemaComponent component);
@@ -409,9 +374,7 @@ void Schema::component(std::string_view name, const Options&... options) {
         SchemaComponent out = make_component<T>(name, all);
         describe(out, kComponent, all);
         add(std::move(out));
-        if (all.display.kind != Display::Kind::step) add_teleports();
-        if (all.role == Role::predicted) add_to_predict();
-        if (all.role == Role::owner) add_owner_state();
+        add_implied(all);
     }
 }
 

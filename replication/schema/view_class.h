@@ -37,12 +37,12 @@ constexpr ViewClasses to_owner() {
 constexpr ViewClasses to_others() {
     return {2};
 }
-/// The peers in this group, see Server::set_groups(). Requires group < kMaxGroups.
+/// The peers in this group, see PlayerView::set_groups(). Requires group < kMaxGroups.
 constexpr ViewClasses to_group(unsigned group) {
     assert(group < kMaxGroups);
     return {static_cast<std::uint16_t>(4u << group)};
 }
-/// The peers that predict the entity without owning it, see Server::predict().
+/// The peers that predict the entity without owning it, see PlayerView::predict().
 constexpr ViewClasses to_predictors() {
     return {0x100};
 }
@@ -51,14 +51,5 @@ constexpr ViewClasses to_predictors() {
 constexpr bool overlap(ViewClasses a, ViewClasses b) {
     return (a & b) != ViewClasses{};
 }
-
-/// Tag of the entities that the server gave to this client. Declare it with
-/// schema.tag<Mine>("mine", to_owner()). On the server, every entity with an owner has it.
-struct Mine {};
-
-/// Tag of the entities that this client predicts although it does not own them. A schema with a component
-/// that is predicted() has this tag, as an optional one. On the server, every entity that a client predicts
-/// in this way has it.
-struct ToPredict {};
 
 }  // namespace shoal::replication::all

@@ -61,6 +61,13 @@ std::string LayoutSink::place() const {
     return text.empty() ? text : text + ")";
 }
 
+/// Returns whether a field is in the key of a map's entry, or of an entry around it.
+bool LayoutSink::is_in_key(std::size_t offset) const {
+    for (std::size_t i = rows_.size(); --i > 0; offset = parts[rows_[i].part].offset)
+        if (offset < parts[rows_[i].part].value_offset) return true;
+    return false;
+}
+
 bool LayoutSink::refuse(std::string_view type, std::string_view why) {
     problem_.assign(steps_.empty() ? "is of type " : "has a field of type ").append(type);
     problem_.append(", which cannot replicate: ").append(why).append(place());
@@ -68,7 +75,7 @@ bool LayoutSink::refuse(std::string_view type, std::string_view why) {
 }
 
 bool LayoutSink::scalar(std::string_view type, FieldType kind, bool is_enum, std::size_t offset) {
-    if (keys_ != 0 && (is_float(kind) || kind == FieldType::entity))
+    if ((is_float(kind) || kind == FieldType::entity) && is_in_key(offset))
         return refuse(type, "the key of a map can hold neither floats nor entities");
     const Row& row = rows_.back();
     const CodecRange* const range = find_range(*row.ranges, offset);

@@ -24,7 +24,6 @@
 #include "../../ecs/entity.h"
 #include "fields.h"
 #include "lanes.h"
-#include "press.h"
 
 namespace shoal::replication {
 
@@ -45,6 +44,19 @@ struct Replicate {
 };
 
 namespace all {
+
+/// A field of an input that says how often something was pressed in one tick. A press is in exactly one tick,
+/// also if the frames of a client are shorter or longer than a tick. Unlike other fields it is not held: an
+/// input that is missing at its tick has no press. Codecs do not apply to it.
+struct Press {
+    static constexpr std::uint8_t kMax = 3;  // most presses in one tick; more wait for the next tick
+
+    constexpr Press() = default;
+    constexpr Press(bool is_pressed) : count(is_pressed ? 1 : 0) {}
+    constexpr explicit operator bool() const { return count != 0; }
+
+    std::uint8_t count = 0;
+};
 
 template <class T>
 concept Customised = !requires {
@@ -239,9 +251,6 @@ public:
     /// the default, or 1 for an optional.
     bool enter(std::string_view type, bool is_string, Part part);
     void leave() { rows_.pop_back(); }
-    /// The scalars and sequences that follow, until leave_key(), are in the key of a map's entry.
-    void enter_key() { ++keys_; }
-    void leave_key() { --keys_; }
 
     /// Notes that the field, which has this type, cannot replicate. Returns false.
     bool refuse(std::string_view type, std::string_view why);
@@ -264,13 +273,13 @@ private:
     };
 
     std::string place() const;
+    bool is_in_key(std::size_t offset) const;
 
     const std::size_t max_nesting_;
     std::vector<Step> steps_;  // the structs around the field
     std::string problem_;
     std::vector<Row> rows_;
     std::vector<CodecRange> no_ranges_;
-    unsigned keys_ = 0;  // number of keys around the field
 };
 
 /// Returns whether `part` lies inside of `whole`.
@@ -297,40 +306,31 @@ bool walk_field(const T& object, const Field& field, std::string_view why_outsid
     }
 }
 
+/// Visits the fields or parts of a struct, in order.
+template <class T, class... Fields>
+bool walk_fields(const T& object, std::string_view why_outside, const std::byte* base, LayoutSink& sink,
+                 const Fields&... fields) {
+    sink.enter_struct(ecs::all::type_name<T>());
+    const bool ok = (walk_field(object, fields, why_outside, base, sink) && ...);
+    sink.leave_struct();
+    return ok;
+}
+
 /// Visits the parts that Replicate names. The object is passed to Replicate as not const, because
 /// Replicate::fields() may have a parameter that is not const.
 template <class T>
 bool walk_parts(const T& object, const std::byte* base, LayoutSink& sink) {
     const auto walk_each = [&](const auto&... parts) {
-        [[maybe_unused]] constexpr std::string_view kOutside =
-            "Replicate has to name members of the object, with std::tie";
-        return (walk_field(object, parts, kOutside, base, sink) && ...);
+        return walk_fields(object, "Replicate has to name members of the object, with std::tie", base, sink,
+                           parts...);
     };
     constexpr bool kFits = requires(T & value) {
         std::apply(walk_each, Replicate<T>::fields(value));
     };
     static_assert(kFits,
                   "Replicate<T> must have: static auto fields(auto& v) { return std::tie(v.a, v.b); }");
-    if constexpr (kFits) {
-        sink.enter_struct(ecs::all::type_name<T>());
-        const bool ok = std::apply(walk_each, Replicate<T>::fields(const_cast<T&>(object)));
-        sink.leave_struct();
-        return ok;
-    } else {
-        return false;
-    }
-}
-
-template <Aggregate T>
-bool walk_aggregate(const T& object, const std::byte* base, LayoutSink& sink) {
-    bool ok = true;
-    sink.enter_struct(ecs::all::type_name<T>());
-    for_each_field(object, [&](const auto& field) {
-        // The structured binding of a bit-field is a temporary copy outside of the object.
-        ok = ok && walk_field(object, field, "a bit-field has no address", base, sink);
-    });
-    sink.leave_struct();
-    return ok;
+    if constexpr (kFits) return std::apply(walk_each, Replicate<T>::fields(const_cast<T&>(object)));
+    return false;
 }
 
 /// Visits an element of the sequence T.
@@ -340,22 +340,14 @@ bool walk_element(const Element& element, LayoutSink& sink) {
     if constexpr (is_string<T>) {
         return sink.scalar(ecs::all::type_name<T>(), FieldType::u8, true, 0);
     } else if constexpr (is_map<T>) {
-        sink.enter_struct(ecs::all::type_name<Element>());
-        sink.next_field();
-        sink.enter_key();
-        bool ok = walk(element.first, base, sink);
-        sink.leave_key();
-        sink.next_field();
-        ok = ok && walk(element.second, base, sink);
-        sink.leave_struct();
-        return ok;
+        return walk_fields(element, {}, base, sink, element.first, element.second);
     } else {
         return walk(element, base, sink);
     }
 }
 
 /// Visits an object of the component: passes each scalar and sequence to `sink`, with its offset from
-/// `base`. Returns false if a field cannot replicate. The object must not be const.
+/// `base`. Returns false if a field cannot replicate.
 template <class T>
 bool walk(const T& object, const std::byte* base, LayoutSink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
@@ -401,7 +393,10 @@ bool walk(const T& object, const std::byte* base, LayoutSink& sink) {
         if constexpr (field_count<T>() > kMaxFields) {
             return sink.refuse(ecs::all::type_name<T>(), why_not<T>());
         } else {
-            return walk_aggregate(object, base, sink);
+            // The structured binding of a bit-field is a temporary copy outside of the object.
+            return with_fields(object, [&](const auto&... fields) {
+                return walk_fields(object, "a bit-field has no address", base, sink, fields...);
+            });
         }
     } else {
         return sink.refuse(ecs::all::type_name<T>(), why_not<T>());

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../schema/grid_rule.h"
+#include "../schema/options.h"
 
 namespace shoal::replication::all {
 

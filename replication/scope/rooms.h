@@ -10,8 +10,9 @@
 
 namespace shoal::replication::all {
 
-/// A component of a replicated entity: players who did not enter this room (Server::enter()) do not see it,
-/// unless an earlier line of the rule in scope.h applies. Only the server reads it; it is not in the schema.
+/// A component of a replicated entity: players who did not enter this room (PlayerView::enter()) do not see
+/// it, unless an earlier line of the rule in scope.h applies. Only the server reads it; it is not in the
+/// schema.
 struct Room {
     std::uint32_t number = 0;
     friend auto operator<=>(const Room&, const Room&) = default;

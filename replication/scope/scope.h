@@ -2,7 +2,7 @@
 // Who sees an entity. For a player and an entity, the first line that applies decides:
 //
 //  1. The player owns or predicts the entity: seen.
-//  2. Server::hide(): not seen. Server::show(): seen.
+//  2. PlayerView::hide(): not seen. PlayerView::show(): seen.
 //  3. The entity has a component that is everywhere(), or is a singleton: seen.
 //  4. It has a pair of a relation with follows(): as the target of the pair is seen.
 //  5. Seen if these tests pass; a test that does not apply passes:

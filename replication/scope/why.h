@@ -14,7 +14,7 @@ namespace shoal::replication::all {
 enum class Reason : std::uint8_t {
     unknown_player,       // there is no such player
     not_replicated,       // the entity is dead, or lacks the tag Replicated
-    hidden,               // Server::hide()
+    hidden,               // PlayerView::hide()
     not_in_room,          // the player is in none of the entity's rooms
     too_far,              // beyond the radius of Schema::grid(), from every viewpoint
     filtered,             // a Server::filter() said no

@@ -381,8 +381,8 @@ private:
         });
         CHECK(peers == attendance_.present);
         CHECK(attendance_.messages <= said_games_);
-        CHECK(handled_ + server_.message_stats().unhandled <= said_typed_);
-        if (server_.message_stats().malformed != 0) CHECK(has_lied_);
+        CHECK(handled_ + server_.stats().messages.unhandled <= said_typed_);
+        if (server_.stats().messages.malformed != 0) CHECK(has_lied_);
         // The server ends a connection for nothing but malformed messages.
         if (attendance_.last_reason == shoal::net::DisconnectReason::protocol_error) CHECK(has_lied_);
     }

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "replication/schema/cluster.h"
+#include "replication/schema/own_components.h"
 #include "tests/replication/support/world.h"
 
 namespace shoal::replication::all::cluster_peers_test {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "net/endpoint.h"
-#include "replication/schema/cluster.h"
+#include "replication/schema/own_components.h"
 #include "tests/replication/support/world.h"
 
 namespace shoal::replication::all {

@@ -247,7 +247,7 @@ void Cage::Keeper::act_somehow(ecs::World& world) {
             if (entity) server.give(below(3) == 0 ? PlayerId{} : player, entity);
             return;
         case 4:
-            if (entity) server.predict(player, entity, below(2) == 0);
+            if (entity) server.view(player).predict(entity, below(2) == 0);
             return;
         case 5:
             server.act(Do{entity, number, -number});
@@ -272,10 +272,10 @@ void Cage::Keeper::act_somehow(ecs::World& world) {
             if (entity) server.teleport(entity);
             return;
         case 12:
-            server.set_groups(player, to_group(below(3)));
+            server.view(player).set_groups(to_group(below(3)));
             return;
         case 13:
-            if (entity) server.send_now(player, std::array{entity});
+            if (entity) server.view(player).send_now(std::array{entity});
             return;
         case 14:
             if (entity) static_cast<void>(server.assign_net_id(entity));

@@ -191,7 +191,7 @@ TEST(Presentation, TheRenderTimeGoesOnWhenAClientComesBackWithItsWorld) {
         last = time;
     }
     EXPECT_EQ(client.phase(), Phase::playing);
-    EXPECT_EQ(sky.link.server.ticket_stats().used, 1u);
+    EXPECT_EQ(sky.link.server.stats().tickets.used, 1u);
     EXPECT_EQ(sky.replica(), replica);
     EXPECT_GT(last.tick + 30, *client.receiver().newest_tick());
 }

@@ -208,20 +208,20 @@ TEST(Readme, APlayerSeesWhatTheRuleSays) {
     world.add<Scoreboard>(board);
     world.add(near, ecs::to<HeldBy>(far));
 #include "readme/replication/scope/the_rule_2.inc"
-    server.view_from(player, camera);
-    server.unset(player, ghost);
+    view.from(camera);
+    view.unset(ghost);
     run();
 #include "readme/replication/scope/why_a_player_does_not_have_it_1.inc"
     EXPECT_EQ(text, "is beyond 60 (at 500)");
-    const auto why = [&](ecs::Entity entity) { return describe(server.why(player, entity)); };
+    const auto why = [&](ecs::Entity entity) { return describe(view.why(entity)); };
     EXPECT_EQ(why(far), "is beyond 60 (at 83.2)");
     EXPECT_EQ(why(near), "follows an entity: is beyond 60 (at 83.2)");
     EXPECT_EQ(why(thief), "is hidden");
-    EXPECT_EQ(server.why(player, door).reason, Reason::has_it);
-    EXPECT_EQ(server.why(player, gate).reason, Reason::has_it);
-    EXPECT_EQ(server.why(player, board).reason, Reason::has_it);
-    EXPECT_EQ(server.why(player, spy).reason, Reason::filtered);
-    server.leave(player, Room{12});
+    EXPECT_EQ(view.why(door).reason, Reason::has_it);
+    EXPECT_EQ(view.why(gate).reason, Reason::has_it);
+    EXPECT_EQ(view.why(board).reason, Reason::has_it);
+    EXPECT_EQ(view.why(spy).reason, Reason::filtered);
+    view.leave(Room{12});
     run();
     EXPECT_EQ(why(door), "the player is not in room 12");
     ecs::World& mirror = session.guests()[0]->world;
@@ -587,7 +587,7 @@ TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
             EXPECT_EQ(guests[i]->world.has<Disguise>(replica), !is_owner);
         }
     }
-    server.set_groups(peers[0], to_group(0));
+    server.view(peers[0]).set_groups(to_group(0));
     run(50);
     for (std::size_t i = 0; i < 2; ++i)
         EXPECT_TRUE(

@@ -380,7 +380,7 @@ TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
     EXPECT_LT(quiet, link.server.current_tick());
     const ecs::Entity local = link.world.spawn(Position{});
     const ecs::Entity chosen[] = {entities[3], local, entities[7], entities[3], {}};
-    link.server.send_now(id, chosen);
+    link.server.view(id).send_now(chosen);
     link.step();
     EXPECT_EQ(newest(entities[3]), link.server.current_tick());
     EXPECT_EQ(newest(entities[7]), link.server.current_tick());
@@ -390,7 +390,7 @@ TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
     link.run(30);
     EXPECT_EQ(link.server.stats(id).state.records_sent, before.records_sent + 2) << "once";
     // Lost: sent again.
-    link.server.send_now(id, chosen);
+    link.server.view(id).send_now(chosen);
     link.is_cut = true;
     link.step();
     const Tick asked = link.server.current_tick();
@@ -399,7 +399,7 @@ TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
     EXPECT_GE(newest(entities[3]), asked);
     EXPECT_EQ(newest(entities[0]), quiet);
     EXPECT_TRUE(link.server.sender().is_consistent());
-    link.server.send_now({}, chosen);
+    link.server.view({}).send_now(chosen);
 }
 
 }  // namespace

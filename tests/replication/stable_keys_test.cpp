@@ -1,6 +1,6 @@
 // Entities that server and client load by themselves, and that a StableKey names on both sides.
 
-#include "replication/schema/stable_key.h"
+#include "replication/schema/own_components.h"
 
 #include <gtest/gtest.h>
 

@@ -111,30 +111,30 @@ TEST(Tickets, AreCountedByTheReasonWhyTheyAreRefused) {
     guessed[19] ^= std::byte{1};
     of_nobody[0] ^= std::byte{1};
     EXPECT_EQ(quay.attempt(guessed), "refused: the ticket is not valid");
-    EXPECT_GT(link.server.ticket_stats().wrong_secrets, 0u);
-    EXPECT_EQ(link.server.ticket_stats().unknown_seats, 0u);
+    EXPECT_GT(link.server.stats().tickets.wrong_secrets, 0u);
+    EXPECT_EQ(link.server.stats().tickets.unknown_seats, 0u);
     EXPECT_EQ(quay.attempt(of_nobody), "refused: the ticket is not valid");
-    EXPECT_GT(link.server.ticket_stats().unknown_seats, 0u);
-    EXPECT_EQ(link.server.ticket_stats().outdated, 0u);
+    EXPECT_GT(link.server.stats().tickets.unknown_seats, 0u);
+    EXPECT_EQ(link.server.stats().tickets.outdated, 0u);
     for (int i = 0; i < 2; ++i) {
         player.client.connect(link.wire.address, player.client.ticket());
         link.run(40);
         ASSERT_EQ(player.client.phase(), Phase::playing);
-        EXPECT_EQ(link.server.ticket_stats().used, static_cast<std::uint64_t>(i) + 1);
+        EXPECT_EQ(link.server.stats().tickets.used, static_cast<std::uint64_t>(i) + 1);
     }
-    const TicketStats before = link.server.ticket_stats();
+    const TicketStats before = link.server.stats().tickets;
     EXPECT_EQ(quay.attempt(first), "refused: the ticket is not valid") << "it was used, and then a newer one";
-    EXPECT_GT(link.server.ticket_stats().outdated, before.outdated);
-    EXPECT_EQ(link.server.ticket_stats().wrong_secrets, before.wrong_secrets);
+    EXPECT_GT(link.server.stats().tickets.outdated, before.outdated);
+    EXPECT_EQ(link.server.stats().tickets.wrong_secrets, before.wrong_secrets);
     EXPECT_EQ(link.server.phase(id), Phase::playing);
     // The player does not come back in time.
     const std::vector<std::byte> late = player.client.ticket();
     link.cut(4 * 60);
     ASSERT_EQ(link.server.phase(id), Phase::disconnected);
     EXPECT_EQ(quay.attempt(late), "refused: the ticket is not valid");
-    EXPECT_GT(link.server.ticket_stats().unknown_seats, before.unknown_seats);
-    EXPECT_EQ(link.server.ticket_stats().used, 2u);
-    EXPECT_EQ(link.server.ticket_stats().wrong_players, 0u);
+    EXPECT_GT(link.server.stats().tickets.unknown_seats, before.unknown_seats);
+    EXPECT_EQ(link.server.stats().tickets.used, 2u);
+    EXPECT_EQ(link.server.stats().tickets.wrong_players, 0u);
 }
 
 TEST(Tickets, AStolenOneNeedsAConnectTokenOfTheSamePlayer) {
@@ -161,7 +161,7 @@ TEST(Tickets, AStolenOneNeedsAConnectTokenOfTheSamePlayer) {
     thief.client.connect(link.wire.address, token_of(43), ticket);
     link.run(20);
     EXPECT_EQ(thief.client.failure(), "refused: the ticket is not valid");
-    EXPECT_EQ(link.server.ticket_stats().wrong_players, 1u);
+    EXPECT_EQ(link.server.stats().tickets.wrong_players, 1u);
     EXPECT_EQ(link.server.connection(id), connection);
     EXPECT_NE(quay.attempt(ticket).find("token"), std::string::npos) << "without a token";
     EXPECT_EQ(link.server.connection(id), connection);
@@ -173,7 +173,7 @@ TEST(Tickets, AStolenOneNeedsAConnectTokenOfTheSamePlayer) {
     EXPECT_EQ(again.client.phase(), Phase::playing) << again.client.failure();
     EXPECT_EQ(quay.id, id);
     EXPECT_FALSE(player.client.is_connected());
-    EXPECT_EQ(link.server.ticket_stats().used, 1u);
+    EXPECT_EQ(link.server.stats().tickets.used, 1u);
     // The seat of a player that is away needs the token, too.
     const std::vector<std::byte> newest = again.client.ticket();
     link.cut(75);
@@ -181,7 +181,7 @@ TEST(Tickets, AStolenOneNeedsAConnectTokenOfTheSamePlayer) {
     thief.client.connect(link.wire.address, token_of(43), newest);
     link.run(20);
     EXPECT_EQ(thief.client.failure(), "refused: the ticket is not valid");
-    EXPECT_EQ(link.server.ticket_stats().wrong_players, 2u);
+    EXPECT_EQ(link.server.stats().tickets.wrong_players, 2u);
     again.client.connect(link.wire.address, token_of(42), newest);
     link.run(30);
     EXPECT_EQ(again.client.phase(), Phase::playing) << again.client.failure();
@@ -219,7 +219,7 @@ TEST(Tickets, ASeatThatEndsDuringTheHandshakeIsNotTaken) {
         EXPECT_FALSE(player.client.is_connected());
         EXPECT_TRUE(player.client.ticket().empty());
         refused += player.client.failure().find("the ticket is not valid") != std::string::npos;
-        taken += link.server.ticket_stats().used == 1;
+        taken += link.server.stats().tickets.used == 1;
         EXPECT_TRUE(link.server.sender().is_consistent());
     }
     EXPECT_GT(refused, 1);
@@ -254,7 +254,7 @@ TEST(Tickets, AHelloAloneDoesNotTakeTheSeat) {
     }
     EXPECT_GT(answers, 1);
     EXPECT_EQ(link.listener.client_id, 0u) << "its hello was read";
-    EXPECT_EQ(link.server.ticket_stats().used, 0u);
+    EXPECT_EQ(link.server.stats().tickets.used, 0u);
     EXPECT_EQ(link.server.connection(quay.id), connection);
     EXPECT_EQ(player.client.phase(), Phase::playing);
 }
@@ -276,14 +276,14 @@ TEST(Tickets, RecordedPacketsOfAReturnTakeNoSeat) {
         link.exchange();
     }
     ASSERT_EQ(player.client.phase(), Phase::playing);
-    ASSERT_EQ(link.server.ticket_stats().used, 1u);
+    ASSERT_EQ(link.server.stats().tickets.used, 1u);
     ASSERT_GE(recorded.size(), 5u);
     const net::PeerId connection = link.server.connection(quay.id);
     for (const net::Address& from : {player.wire.address, net::Address::ipv4(10, 0, 0, 99, 5000)}) {
         for (const Link::Datagram& datagram : recorded)
             link.server.host().receive(from, datagram.bytes, link.now);
         link.run(90);
-        EXPECT_EQ(link.server.ticket_stats().used, 1u);
+        EXPECT_EQ(link.server.stats().tickets.used, 1u);
         EXPECT_EQ(link.server.connection(quay.id), connection);
         EXPECT_EQ(player.client.phase(), Phase::playing);
     }

@@ -84,7 +84,7 @@ TEST(Message, ArrivesInBothDirectionsWithItsEntities) {
     const std::string first = is_second ? "0" : "1";
     EXPECT_EQ(heard, (std::vector<std::string>{"all to 0", "all to 1", "one to " + first, "some to 0",
                                                "some to 1", "up"}));
-    EXPECT_EQ(meeting.server().message_stats().delivered, 1u);
+    EXPECT_EQ(meeting.server().stats().messages.delivered, 1u);
 }
 
 TEST(Message, GoesToTheGroupsOfItsReceivers) {
@@ -98,13 +98,13 @@ TEST(Message, GoesToTheGroupsOfItsReceivers) {
         for (const PlayerId player : meeting.players)
             if (meeting.server().host().address(player) == meeting.session.guests()[i]->address)
                 of_guest[i] = player;
-    meeting.server().set_groups(of_guest[0], to_group(0));
-    meeting.server().set_groups(of_guest[1], to_group(1));
-    meeting.server().set_groups(of_guest[2], to_group(0) | to_group(5));
+    meeting.server().view(of_guest[0]).set_groups(to_group(0));
+    meeting.server().view(of_guest[1]).set_groups(to_group(1));
+    meeting.server().view(of_guest[2]).set_groups(to_group(0) | to_group(5));
     EXPECT_EQ(meeting.server().send(to_group(0), Saying{"0", {}, {}}), 2u);
     EXPECT_EQ(meeting.server().send(to_group(1) | to_group(5), Saying{"1", {}, {}}), 2u);
     EXPECT_EQ(meeting.server().send(to_group(3), Saying{"3", {}, {}}), 0u);
-    meeting.server().set_groups(of_guest[0], {});
+    meeting.server().view(of_guest[0]).set_groups({});
     EXPECT_EQ(meeting.server().send(to_all_groups(), Saying{"a", {}, {}}), 2u);
     EXPECT_EQ(meeting.server().send_all(Saying{"e", {}, {}}), 4u);
     meeting.run(30);
@@ -119,9 +119,9 @@ TEST(Message, ThatFindsNoRoomIsCountedOnBothSides) {
     meeting.client().send(saying);  // no warning: a chat line may be ignored
     EXPECT_EQ(meeting.client().message_stats().not_queued, 2u);
     while (meeting.server().send_all(saying) == 1) ASSERT_LT(++refused, 1'000'000u);
-    EXPECT_EQ(meeting.server().message_stats().not_queued, 1u);
+    EXPECT_EQ(meeting.server().stats().messages.not_queued, 1u);
     EXPECT_EQ(meeting.server().send(PlayerId{}, saying), net::SendResult::not_connected);
-    EXPECT_EQ(meeting.server().message_stats().not_queued, 2u);
+    EXPECT_EQ(meeting.server().stats().messages.not_queued, 2u);
 }
 
 TEST(Message, AHandlerOfTheServerCanHaveTheArgumentsOfAClients) {
@@ -242,7 +242,7 @@ TEST(Message, WithoutAHandlerIsCounted) {
     EXPECT_EQ(meeting.server().send_all(Beep{1}), 1u);
     EXPECT_EQ(meeting.client().send(Beep{2}), net::SendResult::queued);
     meeting.run(10);
-    EXPECT_EQ(meeting.server().message_stats().unhandled, 1u);
+    EXPECT_EQ(meeting.server().stats().messages.unhandled, 1u);
     EXPECT_EQ(meeting.client().message_stats().unhandled, 1u);
 }
 
@@ -297,7 +297,7 @@ TEST(Message, MalformedEndsTheConnectionOfTheClient) {
                   net::SendResult::queued);
         meeting.run(10);
         EXPECT_FALSE(meeting.client().is_connected()) << bytes.size() << " bytes";
-        EXPECT_EQ(meeting.server().message_stats().malformed, 1u) << bytes.size() << " bytes";
+        EXPECT_EQ(meeting.server().stats().messages.malformed, 1u) << bytes.size() << " bytes";
         EXPECT_NE(meeting.client().failure().find("malformed message"), std::string::npos);
     }
 }
@@ -354,7 +354,7 @@ TEST(Message, A11OverTheRateMessagesWaitInOrderAndTheGameIsWarned) {
     ASSERT_EQ(heard.size(), 200u);
     for (int i = 0; i < 200; ++i) EXPECT_EQ(heard[static_cast<std::size_t>(i)], i % 101);
     EXPECT_EQ(warned.size(), 1u);
-    EXPECT_EQ(meeting.server().message_stats().deferred, 100u);
+    EXPECT_EQ(meeting.server().stats().messages.deferred, 100u);
     EXPECT_TRUE(meeting.client().is_connected());
 }
 
@@ -372,7 +372,7 @@ TEST(Message, A11APlayerThatFloodsIsDroppedWithAReason) {
         if (!meeting.client().is_connected()) {
             EXPECT_NE(meeting.client().failure().find("too many messages"), std::string::npos);
         }
-        EXPECT_EQ(meeting.server().message_stats().floods, meeting.client().is_connected() ? 0u : 1u);
+        EXPECT_EQ(meeting.server().stats().messages.floods, meeting.client().is_connected() ? 0u : 1u);
         return std::pair(meeting.client().is_connected(), sent);
     };
     EXPECT_TRUE(flood(350, 1, 100, false).first) << "a burst of 100, and 256 wait";
@@ -465,7 +465,7 @@ TEST(Message, ADisconnectInAHandlerDropsTheMessagesOfThisPlayerOnly) {
     EXPECT_EQ(count(meeting.players[2]), 10) << "each message of the others, once";
     EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end(),
                                [](const auto& a, const auto& b) { return a.second < b.second; }));
-    EXPECT_EQ(meeting.server().message_stats().delivered, heard.size());
+    EXPECT_EQ(meeting.server().stats().messages.delivered, heard.size());
 }
 
 }  // namespace

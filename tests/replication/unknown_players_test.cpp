@@ -64,11 +64,11 @@ TEST(UnknownPlayers, HaveNothingAndChangeNothing) {
         EXPECT_FALSE(link.server.seen_by(none).get<Sail>(boat));
         EXPECT_EQ(link.server.send(none, Hail{1}), net::SendResult::not_connected);
         EXPECT_EQ(link.server.send_message(none, net::Channel::reliable, {}), net::SendResult::not_connected);
-        EXPECT_FALSE(link.server.predict(none, boat));
+        EXPECT_FALSE(link.server.view(none).predict(boat));
         link.server.admit(none);
         link.server.set_player(none, boat);
-        link.server.set_groups(none, to_group(0));
-        link.server.send_now(none, std::vector<ecs::Entity>{boat, {}});
+        link.server.view(none).set_groups(to_group(0));
+        link.server.view(none).send_now(std::vector<ecs::Entity>{boat, {}});
         link.server.disconnect(none, "nobody", link.now);
     }
     const std::vector<PlayerId> all = {known, left, {}};
@@ -91,7 +91,7 @@ TEST(UnknownPlayers, EntitiesThatDoNotReplicateAreIgnored) {
     const ecs::Entity local = link.world.spawn(Sail{}), dead = link.world.spawn(Sail{}, Replicated{});
     link.world.destroy(dead);
     const std::uint64_t records = link.server.stats(id).state.records_sent;
-    link.server.send_now(id, std::vector<ecs::Entity>{local, dead, {}});
+    link.server.view(id).send_now(std::vector<ecs::Entity>{local, dead, {}});
     link.run(5);
     EXPECT_EQ(link.server.stats(id).state.records_sent, records);
     EXPECT_EQ(link.server.assign_net_id(local), 0u);

@@ -137,7 +137,7 @@ TEST(Messages, EachArrivesOnceInOrderWithTheRightEntities) {
         for (const auto& [player, ear] : by_server) heard += ear.count;
         for (const auto& numbers : said_up) said_by_all += numbers[0] + numbers[1] + numbers[2];
         EXPECT_EQ(heard, said_by_all);
-        EXPECT_EQ(server.message_stats().malformed, 0u);
+        EXPECT_EQ(server.stats().messages.malformed, 0u);
     }
 }
 

@@ -265,7 +265,7 @@ private:
         const bool is_in = random_.chance(0.5);
         if (!peer) return;
         is_in_group_[peer] = is_in;
-        server().set_groups(peer, is_in ? replication::to_group(0) : replication::ViewClasses{});
+        server().view(peer).set_groups(is_in ? replication::to_group(0) : replication::ViewClasses{});
     }
 
     /// Two halves together are more than an entity may have.

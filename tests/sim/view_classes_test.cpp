@@ -152,7 +152,7 @@ private:
         if ((which & 2) != 0) groups = groups | replication::to_group(1);
         const net::PeerId peer = any_peer();
         if (const auto guest = guest_of(peer)) groups_[*guest] = groups;
-        session_.server().set_groups(peer, groups);
+        session_.server().view(peer).set_groups(groups);
     }
 
     std::optional<std::size_t> guest_of(net::PeerId peer) {

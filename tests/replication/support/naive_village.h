@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "replication/schema/cluster.h"
-#include "replication/schema/stable_key.h"
+#include "replication/schema/own_components.h"
 #include "tests/replication/support/naive_schema.h"
 #include "tests/replication/support/world.h"
 
