@@ -25,7 +25,6 @@ bool is_seat_gone(net::DisconnectReason reason) {
            reason == replaced || reason == protocol_error || reason == refused;
 }
 
-/// Returns whether a message is in order with actions.
 bool is_in_order(const net::Delivery& how) {
     return how.channel == net::Channel::reliable && how.key == net::Delivery(net::Channel::reliable).key;
 }

@@ -165,29 +165,11 @@ bool Server::PlayerView::predict(ecs::Entity entity, bool is_predicted) {
     return true;
 }
 
-bool Server::PlayerView::predicts(ecs::Entity entity) const {
-    return player_ && server_.world_.is_alive(entity) && server_.sender_.is_predictor(player_->peer, entity);
-}
-
 void Server::PlayerView::send_now(std::span<const ecs::Entity> entities) {
     for (const ecs::Entity entity : entities)
         if (player_ && server_.world_.is_alive(entity)) server_.sender_.send_now(player_->peer, entity);
 }
 
-bool Server::PlayerView::sees(ecs::Entity entity) const {
-    const Sender& sender = server_.sender_;
-    return player_ && sender.shadow().replicates(entity) && sender.sees(player_->peer, entity);
-}
-
-Why Server::PlayerView::why(ecs::Entity entity) const {
-    return player_ ? server_.sender_.why(player_->peer, entity) : Why();
-}
-
-WorldHash::Sum Server::PlayerView::hash(WorldHash& hash) const {
-    return player_ ? hash.of_peer(server_.sender_, player_->peer) : WorldHash::Sum();
-}
-
-/// Gives an entity a tag of the schema, or takes it away.
 template <class Tag>
 void Server::mark(ecs::Entity entity, bool has_tag) {
     if (schema_.find<Tag>() == kMaxComponents) return;

@@ -304,18 +304,28 @@ public:
         /// does not have the tag, or if the schema predicts nothing.
         bool predict(ecs::Entity entity, bool is_predicted = true);
         /// Returns whether predict() holds for this entity.
-        bool predicts(ecs::Entity entity) const;
+        bool predicts(ecs::Entity entity) const {
+            return player_ && server_.world_.is_alive(entity) &&
+                   server_.sender_.is_predictor(player_->peer, entity);
+        }
         /// In the next tick() sends a record of each of these entities, even if nothing changed. It is sent
         /// again if it is lost. Entities that do not replicate are ignored.
         void send_now(std::span<const ecs::Entity> entities);
 
         /// Returns whether the player sees a replicated entity now. The client may not have received it yet.
-        bool sees(ecs::Entity entity) const;
+        bool sees(ecs::Entity entity) const {
+            const Sender& sender = server_.sender_;
+            return player_ && sender.shadow().replicates(entity) && sender.sees(player_->peer, entity);
+        }
         /// Why the player has an entity, or does not have it; describe() gives a sentence.
-        Why why(ecs::Entity entity) const;
+        Why why(ecs::Entity entity) const {
+            return player_ ? server_.sender_.why(player_->peer, entity) : Why();
+        }
         /// The hash of what the player sees, for a comparison with WorldHash::of_client(). Call it after
         /// tick().
-        WorldHash::Sum hash(WorldHash& hash) const;
+        WorldHash::Sum hash(WorldHash& hash) const {
+            return player_ ? hash.of_peer(server_.sender_, player_->peer) : WorldHash::Sum();
+        }
 
     private:
         friend class Server;

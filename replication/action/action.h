@@ -135,10 +135,6 @@ concept ValidatorFits = HasValidator<T> || !NamesValidate<T>;
 template <class T>
 concept MutationFits = HasMutation<T> || !NamesMutate<T>;
 
-/// For static_assert in an overload that nothing else fits.
-template <class T>
-inline constexpr bool kNoHandler = false;
-
 template <class T>
 ActionOps action_ops() {
     static_assert(ValidatorFits<T>, "validate() must be public: std::string validate(const Act&) const");

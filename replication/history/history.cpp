@@ -133,7 +133,6 @@ void History::insert(const Version& version, VersionPool& pool) {
     count_ += 1;
 }
 
-/// Moves the versions to a ring of twice the capacity.
 void History::grow(VersionPool& pool) {
     pool_ = &pool;
     const std::uint32_t capacity = std::max(kFirstCapacity, capacity_ * 2);

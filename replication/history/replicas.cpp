@@ -206,7 +206,6 @@ void Replicas::clear_dirty() {
     });
 }
 
-/// Returns whether an open replica has a version or an end that was not due yet.
 bool Replicas::waits(const Replica& replica) const {
     if (replica.ends) return true;
     return is_delayed(replica) && !replica.is_suppressed &&

@@ -40,7 +40,6 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
     });
 }
 
-/// Returns the index of the entity's open entry, or kNone.
 std::uint32_t Shadow::find(ecs::Entity entity) const {
     const std::uint32_t index = ids_.find(entity);
     return index < entries_.size() && entries_[index].entity ? index : kNone;
@@ -185,7 +184,6 @@ void Shadow::take_changes() {
     referrers_.clear();
 }
 
-/// Returns whether the entity's cluster is another than before.
 bool Shadow::update_cluster(std::uint32_t index) {
     const Cluster* const found = world_.try_get<Cluster>(entries_[index].entity);
     const std::optional<std::uint32_t> now = found ? std::optional(found->id) : std::nullopt;
@@ -313,7 +311,6 @@ ComponentIndex Shadow::largest_component(const Image& image) const {
     return largest;
 }
 
-/// Returns horizon() after update(tick).
 Tick Shadow::next_horizon(Tick tick) const {
     const Tick last = tick - history_ticks_;
     if (!is_newer(last, horizon_)) return horizon_;
@@ -328,7 +325,6 @@ Tick Shadow::next_horizon(Tick tick) const {
     return last;
 }
 
-/// Drops the versions that were replaced at next_horizon(tick) or before.
 void Shadow::forget_past(Tick tick) {
     const Tick horizon = horizon_ = next_horizon(tick);
     while (!superseded_.empty() && !is_newer(superseded_[0].tick, horizon)) {

@@ -135,7 +135,6 @@ bool MessageQueue::is_early(const Waiting& waiting, std::optional<Tick> render_t
     return has_time && render_tick && is_newer(waiting.message.tick, *render_tick);
 }
 
-/// Returns whether an entity is named that is not in the world, but may still appear.
 bool MessageQueue::lacks_entity(const Waiting& waiting) const {
     bool lacks = false;
     for_each_named(waiting, [&](NetId net_id) { lacks = lacks || receiver_.replicas().may_appear(net_id); });

@@ -8,7 +8,6 @@
 namespace shoal::replication::all {
 namespace {
 
-/// Records the entities that are translated.
 class TargetRecorder final : public EntityMap {
 public:
     TargetRecorder(EntityMap& map, std::vector<ecs::Entity>& targets) : map_(map), targets_(targets) {}
@@ -57,7 +56,6 @@ private:
     std::size_t count_, width_;
 };
 
-/// Returns whether the value of a pair refers to entities.
 bool has_other_references(const Part& part) {
     return std::any_of(part.lanes.begin() + 1, part.lanes.end(),
                        [](const Lane& lane) { return lane.kind == LaneKind::reference; });
@@ -100,7 +98,6 @@ const void* Binding::value_of(ecs::Entity entity, ComponentIndex component, Enti
     return memory_[component];
 }
 
-/// Returns whether the entity's image has the component.
 bool Binding::has(ecs::Entity entity, ComponentIndex component, EntityMap& map) {
     if (!described(component).pairs) return world_.has(entity, ids_[component]);
     const auto pairs = world_.pairs_of(entity, ids_[component]);
@@ -247,7 +244,6 @@ void Binding::restore_value(ecs::Entity entity, const ImageCursor& value, bool i
     added_values_.push_back(memory_[component]);
 }
 
-/// Adds the components in added_ids_ to the entity, in one operation.
 void Binding::set_added(ecs::Entity entity) {
     if (!added_ids_.empty()) world_.set(entity, added_ids_, added_values_);
     for (const ComponentIndex component : components_)

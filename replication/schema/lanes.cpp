@@ -219,7 +219,6 @@ std::byte* at_offset(void* object, std::uint32_t offset) {
     return static_cast<std::byte*>(object) + offset;
 }
 
-/// Restores nested parts, and maps.
 class PartRestorer {
 public:
     /// `words`: the words of all parts.
@@ -254,7 +253,6 @@ public:
     }
 
 private:
-    /// Returns the words of the part's next element.
     const std::uint32_t* take_element(std::uint32_t index) {
         const void*& next = stack_[first_ + index];
         const auto* const words = static_cast<const std::uint32_t*>(next);

@@ -84,7 +84,6 @@ std::string hex_id(std::uint32_t id) {
     return std::string(text, 9);
 }
 
-/// Returns why a component cannot be shown as its Display says, or an empty text.
 std::string display_error(const SchemaComponent& component) {
     if (component.display.kind == Display::Kind::step) return {};
     if (component.display.kind == Display::Kind::own && !component.pairs)
@@ -98,7 +97,6 @@ std::string display_error(const SchemaComponent& component) {
     return {};
 }
 
-/// Returns why a component cannot have its tolerance, or an empty text.
 std::string tolerance_error(const SchemaComponent& component) {
     if (!component.tolerance) return {};
     if (!(*component.tolerance >= 0) || !std::isfinite(*component.tolerance))
@@ -116,7 +114,6 @@ void Schema::check_unused(std::string_view name, std::string_view kind) {
     stop(error_);
 }
 
-/// Computes what follows from the layout.
 void Schema::finish(SchemaType& type, std::string_view kind) {
     check_unused(type.name, kind);
     const std::string error = type.layout.finish();
@@ -129,7 +126,6 @@ void Schema::fail(std::string_view name, std::string_view why, std::string_view 
     error_.append(kind).append(" '").append(name).append("' ").append(why);
 }
 
-/// Notes the interval and the goal of a component.
 void Schema::add_times(const SchemaComponent& component) {
     const auto add = [&](std::vector<double>& all, const std::optional<double>& seconds, std::size_t most) {
         if (!seconds) return;

@@ -18,7 +18,6 @@ bool continues_leaf(std::vector<Leaf>& leaves, const Leaf& scalar) {
     return true;
 }
 
-/// Returns the first range that contains the byte at `offset`; null if there is none.
 CodecRange* find_range(std::vector<CodecRange>& ranges, std::size_t offset) {
     for (CodecRange& range : ranges) {
         if (offset < range.offset || offset >= range.offset + range.size) continue;

@@ -104,7 +104,6 @@ const Mixer::Shown& Mixer::shown(ComponentIndex component) const {
     return *found;
 }
 
-/// Mixes from_ and to_ into `value`.
 void Mixer::mix_fields(const Shown& shown, float weight, void* value) const {
     if (schema_.components()[shown.component].display.kind == Display::Kind::slerp) {
         mix_rotations(shown, weight, value);
