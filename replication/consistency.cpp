@@ -162,10 +162,9 @@ bool Decoder::is_consistent() const {
         if (is_listed[slot]) return false;
         is_listed[slot] = true;
     }
-    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
-        if (slots_[slot].is_listed != is_listed[slot]) return false;
     std::size_t open = 0;
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+        if (slots_[slot].is_listed != is_listed[slot]) return false;
         const std::uint32_t replica = slots_[slot].replica;
         if (replica == Replicas::kNone) continue;
         if (replicas_[replica].slot != slot || !slots_[slot].last_tick) return false;
@@ -219,10 +218,9 @@ bool Scope::is_consistent() const {
 }
 
 bool Audience::is_consistent() const {
-    return std::all_of(viewers_.begin(), viewers_.end(), [](const std::vector<Viewer>& viewers) {
-        return std::adjacent_find(viewers.begin(), viewers.end(), [](const Viewer& a, const Viewer& b) {
-                   return a.peer >= b.peer;
-               }) == viewers.end();
+    const auto is_before = [](const Viewer& a, const Viewer& b) { return a.peer < b.peer; };
+    return std::ranges::all_of(viewers_, [&](const std::vector<Viewer>& viewers) {
+        return std::ranges::adjacent_find(viewers, std::not_fn(is_before)) == viewers.end();
     });
 }
 
@@ -254,13 +252,13 @@ bool PeerView::is_consistent() const {
     std::uint32_t used = 0, pending = 0, awaited = 0;
     for (const std::uint64_t word : awaited_) awaited += static_cast<std::uint32_t>(std::popcount(word));
     if (awaited != awaited_count_) return false;
-    std::size_t queued = 0;
-    std::size_t in_group = 0;
+    std::size_t queued = 0, in_group = 0, in_queues = 0;
     for (std::uint32_t index = 0; index < slots_.size(); ++index) {
         const Slot& slot = slots_[index];
         in_group += slot.is_in_group();
         if (slot.is_in_group() && !std::binary_search(group_.begin(), group_.end(), index)) return false;
         if (is_free(index) != (slot.entry == kNone)) return false;
+        if (is_free(index) && clusters_.cluster_of(index)) return false;
         if (is_free(index) && (slot.is_pending || index / 64 < first_free_word_)) return false;
         if (slot.is_pending && !slot.is_queued) return false;
         if (rests(index) && (slot.is_pending || !slot.has_entity() || slot.is_in_group())) return false;
@@ -270,7 +268,6 @@ bool PeerView::is_consistent() const {
         queued += slot.is_queued;
     }
     std::vector<bool> is_seen(slots_.size());
-    std::size_t in_queues = 0;
     for (const net::all::Fifo<std::uint32_t>& queue : queues_) {
         in_queues += queue.size();
         for (std::size_t i = 0; i < queue.size(); ++i) {
@@ -278,8 +275,6 @@ bool PeerView::is_consistent() const {
             is_seen[queue[i]] = true;
         }
     }
-    for (std::uint32_t index = 0; index < slots_.size(); ++index)
-        if (is_free(index) && clusters_.cluster_of(index)) return false;
     if (!clusters_.is_consistent() || in_group != group_.size()) return false;
     return used == used_count_ && pending == pending_count_ && queued == in_queues;
 }

@@ -226,17 +226,12 @@ void Schema::add(StructKind kind, SchemaStruct added) {
     if (all.size() == kMaxStructs) fail(added.name, "is one too many for a schema", what);
     added.signature = signature_of(
         added, kFirstStructKind + static_cast<std::uint64_t>(kind) + (added.has_state ? kHasState : 0));
-    const auto place =
-        std::upper_bound(all.begin(), all.end(), added.id,
-                         [](std::uint32_t id, const SchemaStruct& other) { return id < other.id; });
-    all.insert(place, std::move(added));
+    all.insert(std::ranges::upper_bound(all, added.id, {}, &SchemaStruct::id), std::move(added));
 }
 
 std::size_t Schema::find_struct(StructKind kind, const void* type) const {
     const std::vector<SchemaStruct>& all = structs(kind);
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const SchemaStruct& s) { return s.type == type; });
-    return static_cast<std::size_t>(found - all.begin());
+    return static_cast<std::size_t>(std::ranges::find(all, type, &SchemaStruct::type) - all.begin());
 }
 
 std::size_t Schema::require_struct(StructKind kind, const void* type, std::string_view type_name) const {
@@ -256,8 +251,7 @@ ComponentIndex Schema::require_owned(std::size_t index, std::string_view type_na
 
 void Schema::insert(SchemaComponent component) {
     const auto key = [](const SchemaComponent& c) { return std::pair(c.is_optional, c.id); };
-    const auto place = std::upper_bound(components_.begin(), components_.end(), component,
-                                        [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    const auto place = std::ranges::upper_bound(components_, key(component), {}, key);
     components_.insert(place, std::move(component));
 }
 
@@ -279,16 +273,14 @@ void Schema::make_optional(const void* type, std::string_view type_name) {
 }
 
 std::size_t Schema::required_count() const {
-    const auto first = std::find_if(components_.begin(), components_.end(),
-                                    [](const SchemaComponent& component) { return component.is_optional; });
+    const auto first = std::ranges::find(components_, true, &SchemaComponent::is_optional);
     return static_cast<std::size_t>(first - components_.begin());
 }
 
 std::size_t Schema::find(const void* type) const {
-    const auto found = std::find_if(components_.begin(), components_.end(),
-                                    [&](const SchemaComponent& c) { return c.type == type; });
-    return found == components_.end() ? kMaxComponents
-                                      : static_cast<std::size_t>(found - components_.begin());
+    const auto found = std::ranges::find(components_, type, &SchemaComponent::type);
+    if (found == components_.end()) return kMaxComponents;
+    return static_cast<std::size_t>(found - components_.begin());
 }
 
 std::vector<Schema::Named> Schema::declared() const {
@@ -353,8 +345,7 @@ std::string Schema::difference(std::span<const std::byte> peer_summary) const {
     std::vector<Named> all = declared();
     for (std::size_t i = 0; i < peer->count(); ++i) {
         const bool is_optional = i < peer->optional_count();
-        const auto found =
-            std::find_if(all.begin(), all.end(), [&](const Named& known) { return known.id == peer->id(i); });
+        const auto found = std::ranges::find(all, peer->id(i), &Named::id);
         if (found == all.end() && is_optional) continue;
         if (found == all.end())
             return std::string(kUnknown) + hex_id(peer->id(i)) + " is unknown to the server";

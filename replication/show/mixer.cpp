@@ -60,8 +60,7 @@ void Mixer::set_tick_us(std::uint32_t tick_us) {
 }
 
 bool Mixer::shows(const void* type, ComponentIndex& component) const {
-    const auto shown =
-        std::find_if(shown_.begin(), shown_.end(), [&](const Shown& known) { return known.type == type; });
+    const auto shown = std::ranges::find(shown_, type, &Shown::type);
     if (shown == shown_.end()) return false;
     component = shown->component;
     return true;
@@ -98,8 +97,7 @@ void Mixer::blend(ComponentIndex component, std::span<const std::byte> before, f
 }
 
 const Mixer::Shown& Mixer::shown(ComponentIndex component) const {
-    const auto found = std::find_if(shown_.begin(), shown_.end(),
-                                    [&](const Shown& known) { return known.component == component; });
+    const auto found = std::ranges::find(shown_, component, &Shown::component);
     assert(found != shown_.end());
     return *found;
 }
