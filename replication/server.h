@@ -148,8 +148,8 @@ public:
         for (const PlayerId player : players) queued += net::is_queued(send_typed(player, how));
         return queued;
     }
-    /// Sends to the players that play and are in one of these groups, see set_groups(). Returns for how many
-    /// of them the message was queued.
+    /// Sends to the players that play and are in one of these groups, see PlayerView. Returns for how many of
+    /// them the message was queued.
     template <class T>
     std::size_t send(ViewClasses groups, const T& message,
                      const net::Delivery& how = net::Channel::reliable) {
@@ -267,9 +267,9 @@ public:
     /// Says that a living entity was moved to another place without travelling there: clients that
     /// interpolate show it jump. No effect if no component of the schema has a Display.
     void teleport(ecs::Entity entity);
-    /// What one player sees; valid until the player leaves. For an unknown player no function has an effect.
-    /// scope/scope.h has the rule who sees an entity. What is set has an effect from the next tick() on, and
-    /// ends when the player leaves.
+    /// What one player sees. Do not keep it: it is valid until the player leaves. For an unknown player no
+    /// function has an effect. scope/scope.h has the rule who sees an entity. What is set has an effect from
+    /// the next tick() on, and ends when the player leaves.
     class PlayerView {
     public:
         /// Sets the groups in which the player is: to_group(), or several with |; {} for none.
@@ -341,7 +341,7 @@ public:
     PlayerView view(PlayerId player) { return {*this, players_.find(player)}; }
     /// Sets a function that says whether a player may see an entity, by a component of it. tick() calls it
     /// for the players that may see the entity otherwise: when the component was written, when another part
-    /// of the rule changes, and after recheck(). sees(), why(), hash_of() and messages that name the entity
+    /// of the rule changes, and after recheck(). sees(), why(), hash() and messages that name the entity
     /// call it, too. If the answer depends on something else that changes, call recheck(). The function may
     /// not change the world or call filter().
     template <class T, class Fn>
