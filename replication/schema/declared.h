@@ -30,32 +30,13 @@ CodecRange range_of(Member T::*member, const FieldCodec& codec) {
     return {offset_in(object, object.*member), sizeof(Member), ecs::all::type_name<Member>(), codec, {}};
 }
 
-/// Appends the ranges of a field of T or of its base class. `offset`: where the T is.
-template <class T, class Base>
-void append_ranges(std::vector<CodecRange>& ranges, const Field<Base>& field, std::size_t offset) {
-    if constexpr (!std::same_as<T, Base>) {
-        const T object{};
-        offset += offset_in(object, static_cast<const Base&>(object));
+/// Appends ranges inside of an object at `offset`.
+inline void append_ranges(std::vector<CodecRange>& to, const std::vector<CodecRange>& ranges,
+                          std::size_t offset) {
+    for (const CodecRange& range : ranges) {
+        to.push_back(range);
+        to.back().offset += offset;
     }
-    for (const CodecRange& range : field.ranges) {
-        ranges.push_back(range);
-        ranges.back().offset += offset;
-    }
-}
-
-/// For a codec that names no field: appends nothing.
-template <class T>
-void append_ranges(std::vector<CodecRange>&, const FieldCodec&, std::size_t) {}
-
-/// Returns the codecs among the arguments as one.
-template <class... Given>
-FieldCodec codec_of(const Given&... given) {
-    FieldCodec codec;
-    const auto add = [&]<class One>(const One& one) {
-        if constexpr (std::same_as<One, FieldCodec>) codec = combined(codec, one);
-    };
-    (add(given), ...);
-    return codec;
 }
 
 /// Codecs of a field of T, and of fields inside it. Made by field() and element().
@@ -135,9 +116,14 @@ struct Declared : ComponentTraits, StructTraits {
         (take(given), ...);
     }
 
-    template <FieldOf<T> F>
-    void take(const F& field) {
-        append_ranges<T>(ranges, field, 0);
+    template <class Base>
+    void take(const Field<Base>& field) {
+        std::size_t offset = 0;
+        if constexpr (!std::same_as<T, Base>) {
+            const T object{};
+            offset = offset_in(object, static_cast<const Base&>(object));
+        }
+        append_ranges(ranges, field.ranges, offset);
     }
     void take(const FieldCodec& codec) { all = combined(all, codec); }
     void take(const ViewClasses& classes) { viewers = classes; }
@@ -188,11 +174,11 @@ struct Declared : ComponentTraits, StructTraits {
 /// if the field is an array, of its elements: field(&Body::centre, field(&Vec::x, quantised(-1, 1, 0.1))).
 template <std::default_initializable T, Object Member, CodecOption<Innermost<Member>>... Given>
 requires(sizeof...(Given) > 0) Field<T> field(Member T::*member, const Given&... given) {
-    using One = Innermost<Member>;
+    const Declared<Innermost<Member>> inside(given...);
     Field<T> out;
-    const CodecRange range = range_of(member, codec_of(given...));
-    for (std::size_t at = 0; at < sizeof(Member); at += sizeof(One))
-        (append_ranges<One>(out.ranges, given, range.offset + at), ...);
+    const CodecRange range = range_of(member, inside.all);
+    for (std::size_t at = 0; at < sizeof(Member); at += sizeof(Innermost<Member>))
+        append_ranges(out.ranges, inside.ranges, range.offset + at);
     if ((std::same_as<Given, FieldCodec> || ...)) out.ranges.push_back(range);
     return out;
 }
@@ -203,8 +189,9 @@ requires(sizeof...(Given) > 0) Field<T> field(Member T::*member, const Given&...
 /// strings, vectors and maps inside the elements.
 template <std::default_initializable T, Object Member, CodecOption<ElementOf<Member>>... Given>
 requires(sizeof...(Given) > 0) Field<T> element(Member T::*member, const Given&... given) {
-    Field<T> out{{range_of(member, codec_of(given...))}};
-    (append_ranges<ElementOf<Member>>(out.ranges[0].elements, given, 0), ...);
+    const Declared<ElementOf<Member>> inside(given...);
+    Field<T> out{{range_of(member, inside.all)}};
+    out.ranges[0].elements = inside.ranges;
     return out;
 }
 
@@ -213,9 +200,8 @@ requires(sizeof...(Given) > 0) Field<T> element(Member T::*member, const Given&.
 ///                   inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
 template <class T, CodecOption<typename T::value_type>... Given>
 requires(is_sequence<T> && sizeof...(Given) > 0) Field<T> inner(const Given&... given) {
-    Field<T> out{{{0, sizeof(T), ecs::all::type_name<T>(), codec_of(given...), {}}}};
-    (append_ranges<typename T::value_type>(out.ranges[0].elements, given, 0), ...);
-    return out;
+    const Declared<typename T::value_type> inside(given...);
+    return {{{0, sizeof(T), ecs::all::type_name<T>(), inside.all, inside.ranges}}};
 }
 
 }  // namespace shoal::replication::all

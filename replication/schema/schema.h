@@ -389,7 +389,7 @@ void Schema::pair(std::string_view name, const Options&... options) {
     if (ops.is_exclusive) targets.max_length = 1;
     Declared<Rows> rows;
     rows.ranges.push_back({0, sizeof(Rows), ecs::all::type_name<Rows>(), targets, {}});
-    append_ranges<R>(rows.ranges[0].elements, Field<R>{of_relation.ranges}, ops.value_offset);
+    append_ranges(rows.ranges[0].elements, of_relation.ranges, ops.value_offset);
     SchemaComponent out = make_component<R>(name, of_relation);
     describe(out, kComponent, rows, 1);
     out.pairs = ops;

@@ -308,8 +308,8 @@ bool walk_field(const T& object, const Field& field, std::string_view why_outsid
 
 /// Visits the fields or parts of a struct, in order.
 template <class T, class... Fields>
-bool walk_fields(const T& object, std::string_view why_outside, const std::byte* base, LayoutSink& sink,
-                 const Fields&... fields) {
+bool walk_fields(const T& object, [[maybe_unused]] std::string_view why_outside,
+                 [[maybe_unused]] const std::byte* base, LayoutSink& sink, const Fields&... fields) {
     sink.enter_struct(ecs::all::type_name<T>());
     const bool ok = (walk_field(object, fields, why_outside, base, sink) && ...);
     sink.leave_struct();
