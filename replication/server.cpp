@@ -157,12 +157,17 @@ bool Server::give(net::PeerId peer, ecs::Entity entity) {
     return true;
 }
 
-bool Server::PlayerView::predict(ecs::Entity entity, bool is_predicted) {
-    Sender& sender = server_.sender_;
-    if (!player_ || !server_.schema_.predicts()) return false;
-    if (!sender.set_predictor(player_->peer, entity, is_predicted)) return false;
-    server_.mark<ToPredict>(entity, sender.has_predictors(entity));
+bool Server::predict(PlayerId player, ecs::Entity entity, bool is_predicted) {
+    const Player* const found = players_.find(player);
+    if (!found || !schema_.predicts()) return false;
+    if (!sender_.set_predictor(found->peer, entity, is_predicted)) return false;
+    mark<ToPredict>(entity, sender_.has_predictors(entity));
     return true;
+}
+
+bool Server::is_predicted_by(PlayerId player, ecs::Entity entity) const {
+    const Player* const found = players_.find(player);
+    return found && world_.is_alive(entity) && sender_.is_predictor(found->peer, entity);
 }
 
 void Server::PlayerView::send_now(std::span<const ecs::Entity> entities) {

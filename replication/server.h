@@ -264,6 +264,15 @@ public:
     bool give(net::PeerId peer, ecs::Entity entity);
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;
+    /// Lets the player's client predict a living entity with the tag Replicated that the player does not own,
+    /// for example a ball that the player pushes. If `is_predicted` is false, ends this. From the next tick()
+    /// on, the client computes the entity together with the entities of its player, see Client::on_step().
+    /// This also ends when the entity stops replicating, or the player leaves. Returns false, without effect,
+    /// if the entity is dead or does not have the tag, if there is no such player, or if the schema predicts
+    /// nothing.
+    bool predict(PlayerId player, ecs::Entity entity, bool is_predicted = true);
+    /// Returns whether predict() holds for this player and entity.
+    bool is_predicted_by(PlayerId player, ecs::Entity entity) const;
     /// Says that a living entity was moved to another place without travelling there: clients that
     /// interpolate show it jump. No effect if no component of the schema has a Display.
     void teleport(ecs::Entity entity);
@@ -296,17 +305,6 @@ public:
         /// Asks the filters again, see filter().
         void recheck() {
             if (player_) server_.sender_.scope().recheck(player_->peer);
-        }
-        /// Lets the player's client predict a living entity with the tag Replicated that the player does not
-        /// own, for example a ball that the player pushes. If `is_predicted` is false, ends this. The client
-        /// computes the entity together with the entities of its player, see Client::on_step(). This also
-        /// ends when the entity stops replicating. Returns false, without effect, if the entity is dead or
-        /// does not have the tag, or if the schema predicts nothing.
-        bool predict(ecs::Entity entity, bool is_predicted = true);
-        /// Returns whether predict() holds for this entity.
-        bool predicts(ecs::Entity entity) const {
-            return player_ && server_.world_.is_alive(entity) &&
-                   server_.sender_.is_predictor(player_->peer, entity);
         }
         /// In the next tick() sends a record of each of these entities, even if nothing changed. It is sent
         /// again if it is lost. Entities that do not replicate are ignored.
@@ -365,6 +363,7 @@ public:
     ServerStats stats() const { return {typed_.stats(), tickets_}; }
     /// All zero for an unknown player.
     PlayerStats stats(PlayerId player) const;
+    InputStats input_stats(PlayerId player) const { return stats(player).inputs; }  // its former name
 
     /// Calls fn(PlayerId) for each player that is connected.
     template <class Fn>

@@ -247,7 +247,7 @@ void Cage::Keeper::act_somehow(ecs::World& world) {
             if (entity) server.give(below(3) == 0 ? PlayerId{} : player, entity);
             return;
         case 4:
-            if (entity) server.view(player).predict(entity, below(2) == 0);
+            if (entity) server.predict(player, entity, below(2) == 0);
             return;
         case 5:
             server.act(Do{entity, number, -number});

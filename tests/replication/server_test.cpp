@@ -353,8 +353,8 @@ TEST(Server, APlayerThatLeavesOwnsAndSteersNothing) {
     EXPECT_TRUE(link.server.give(leaver, ship));
     EXPECT_TRUE(link.server.give(other, second));
     EXPECT_TRUE(link.world.has<Mine>(ship));
-    for (const ecs::Entity entity : {ball, net}) EXPECT_TRUE(link.server.view(leaver).predict(entity));
-    EXPECT_TRUE(link.server.view(other).predict(net));
+    for (const ecs::Entity entity : {ball, net}) EXPECT_TRUE(link.server.predict(leaver, entity));
+    EXPECT_TRUE(link.server.predict(other, net));
     link.run(1);
     player.client.disconnect(link.now);
     link.run(5);
@@ -377,21 +377,21 @@ TEST(Server, PredictNeedsAPlayerAnEntityThatReplicatesAndASchemaThatPredicts) {
     link.run(10);
     const PlayerId id = link.listener.last;
     const ecs::Entity ball = link.world.spawn(Course{}, Replicated{}), local = link.world.spawn(Course{});
-    EXPECT_FALSE(link.server.view(id).predict(local));
-    EXPECT_FALSE(link.server.view({}).predict(ball));
+    EXPECT_FALSE(link.server.predict(id, local));
+    EXPECT_FALSE(link.server.predict({}, ball));
     EXPECT_FALSE(link.world.has<ToPredict>(ball));
-    EXPECT_FALSE(link.server.view(id).predicts(ball));
-    EXPECT_TRUE(link.server.view(id).predict(ball));
-    EXPECT_TRUE(link.server.view(id).predicts(ball));
-    EXPECT_FALSE(link.server.view({}).predicts(ball));
+    EXPECT_FALSE(link.server.is_predicted_by(id, ball));
+    EXPECT_TRUE(link.server.predict(id, ball));
+    EXPECT_TRUE(link.server.is_predicted_by(id, ball));
+    EXPECT_FALSE(link.server.is_predicted_by({}, ball));
     EXPECT_TRUE(link.world.has<ToPredict>(ball));
-    EXPECT_TRUE(link.server.view(id).predict(ball, false));
-    EXPECT_FALSE(link.server.view(id).predicts(ball));
+    EXPECT_TRUE(link.server.predict(id, ball, false));
+    EXPECT_FALSE(link.server.is_predicted_by(id, ball));
     EXPECT_FALSE(link.world.has<ToPredict>(ball));
     Link plain;
     plain.add();
     plain.run(10);
-    EXPECT_FALSE(plain.server.view(plain.listener.last).predict(plain.world.spawn(Replicated{})));
+    EXPECT_FALSE(plain.server.predict(plain.listener.last, plain.world.spawn(Replicated{})));
 }
 
 TEST(Server, AStepIsThatOfTheTickAndItsValuesAreRounded) {

@@ -64,7 +64,7 @@ TEST(UnknownPlayers, HaveNothingAndChangeNothing) {
         EXPECT_FALSE(link.server.seen_by(none).get<Sail>(boat));
         EXPECT_EQ(link.server.send(none, Hail{1}), net::SendResult::not_connected);
         EXPECT_EQ(link.server.send_message(none, net::Channel::reliable, {}), net::SendResult::not_connected);
-        EXPECT_FALSE(link.server.view(none).predict(boat));
+        EXPECT_FALSE(link.server.predict(none, boat));
         link.server.admit(none);
         link.server.set_player(none, boat);
         link.server.view(none).set_groups(to_group(0));

@@ -198,11 +198,11 @@ TEST(Drawn, GoesOnFromWhatWasDrawnWhenPredictionBeginsAndEnds) {
             for (int round = 0; round < 3; ++round) {
                 stage.server.give(stage.player, car);
                 stage.run(700ms);
-                stage.server.view(stage.player).predict(ball);
+                stage.server.predict(stage.player, ball);
                 stage.run(700ms);
                 stage.server.give({}, car);
                 stage.run(round * 150ms);
-                stage.server.view(stage.player).predict(ball, false);
+                stage.server.predict(stage.player, ball, false);
                 stage.run(700ms);
             }
             const double before = stage.fastest;

@@ -48,7 +48,7 @@ TEST(Prediction, APlayerPredictsABallThatItPushes) {
     session.world.set(session.ship(other), Spot{-45, -45});
     const ecs::Entity ball = session.world.spawn(Spot{5, 0}, Speed{}, replication::Replicated{});
     const net::PeerId id = session.server.owner(session.ship(player));
-    ASSERT_TRUE(session.server.view(id).predict(ball));
+    ASSERT_TRUE(session.server.predict(id, ball));
     session.run(1s);
     const auto ball_of = [&](const Player& of) {
         return of.client.receiver().entity(session.server.sender().net_id(ball));
@@ -90,7 +90,7 @@ TEST(Prediction, APlayerPredictsABallThatItPushes) {
     EXPECT_LT(difference(player), 0.011f);
     EXPECT_LT(difference(other), 0.011f);
 
-    ASSERT_TRUE(session.server.view(id).predict(ball, false));
+    ASSERT_TRUE(session.server.predict(id, ball, false));
     session.run(1s);
     EXPECT_FALSE(player.world.has<replication::Predicted>(ball_of(player)));
     EXPECT_FALSE(session.world.has<replication::ToPredict>(ball));
