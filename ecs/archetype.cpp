@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 namespace {
 
 constexpr std::uint32_t kFirstCapacity = 8;
@@ -427,4 +427,4 @@ void ArchetypeList::rehash(std::size_t buckets) {
     }
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -11,7 +11,7 @@
 #include "component.h"
 #include "entity.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Rows that share a change stamp; also the maximum number of rows in a batch for a hook.
 inline constexpr std::uint32_t kBlockRows = 1024;
@@ -269,4 +269,4 @@ private:
     std::uint64_t free_count_ = 0;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

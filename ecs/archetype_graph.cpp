@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 ArchetypeGraph::ArchetypeGraph(ComponentTable& components) : components_(components) {
     of(std::span<const ComponentId>{});
@@ -112,4 +112,4 @@ void ArchetypeGraph::free(Archetype& archetype) {
     ArchetypeList::free(archetype);
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

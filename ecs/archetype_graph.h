@@ -9,7 +9,7 @@
 #include "component.h"
 #include "entity.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// The column and row of a component of an entity; converts to false if the entity lacks it.
 struct Cell {
@@ -95,4 +95,4 @@ private:
     std::vector<ComponentId> wanted_;  // scratch of find_after()
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

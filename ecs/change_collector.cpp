@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// The first word of the entity's row. Adds a row if it has none.
 inline std::uint64_t* ChangeCollector::row_of(Entity entity) {
@@ -109,4 +109,4 @@ bool ChangeCollector::is_consistent() const {
     return std::none_of(destroyed_.begin(), destroyed_.end(), [this](Entity e) { return is_entered(e); });
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -11,7 +11,7 @@
 #include "hooks.h"
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Connects hooks to the watched components. Needs memory for each entity that changed, and 4 bytes for each
 /// entity index. Several collectors may watch one world. A collector may outlive its world; after that
@@ -130,8 +130,8 @@ private:
     std::vector<Hook> hooks_;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl
 
 namespace shoal::ecs {
-using all::ChangeCollector;
+using impl::ChangeCollector;
 }  // namespace shoal::ecs

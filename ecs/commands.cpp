@@ -4,7 +4,7 @@
 #include <cassert>
 #include <new>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 CommandQueue::~CommandQueue() {
     while (!empty()) finish(pop());
@@ -119,4 +119,4 @@ void* CommandQueue::allocate(std::size_t size, std::size_t align) {
     }
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

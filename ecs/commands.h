@@ -9,7 +9,7 @@
 #include "component.h"
 #include "entity.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// First in, first out. Keeps its memory when it becomes empty. push() moves values into the queue; their
 /// addresses do not change, and finish() destroys them.
@@ -96,4 +96,4 @@ private:
     std::uint64_t dropped_ = 0;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 void ComponentType::construct(void* to, void* from) const noexcept {
     move == nullptr ? void(std::memcpy(to, from, size)) : move(to, from);
@@ -127,4 +127,4 @@ const KnownComponent& ComponentTable::find_slow(const TypeTag& tag) const {
     return (*this)[ComponentId{ids_.find(tag.key())}];
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -14,7 +14,7 @@
 
 #include "pair.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 class Archetype;
 class Column;
@@ -426,4 +426,4 @@ private:
     PairTable pairs_;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 std::string to_text(Entity entity) {
     return entity ? std::to_string(entity.index) + 'v' + std::to_string(entity.generation) : "null";
@@ -34,4 +34,4 @@ std::string dump(const World& world, Entity entity) {
     return text;
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

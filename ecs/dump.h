@@ -6,7 +6,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Index and generation, as "12v3"; "null" for a null handle.
 std::string to_text(Entity entity);
@@ -23,8 +23,8 @@ std::string to_text(const World& world, ComponentId id);
 /// A dead entity has one line that says so.
 std::string dump(const World& world, Entity entity);
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl
 
 namespace shoal::ecs {
-using all::dump, all::to_text;
+using impl::dump, impl::to_text;
 }  // namespace shoal::ecs

@@ -1,6 +1,6 @@
 #include "entity.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 Entity EntityTable::take_free() {
     const std::uint32_t index = first_free_;
@@ -30,4 +30,4 @@ bool EntityTable::is_consistent() const {
     return alive == alive_ && alive + used_up + free == count_ && count_ == slots_.size();
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -7,7 +7,7 @@
 #include <string_view>  // and std::hash
 #include <vector>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// A handle. The default is null, and names no entity. After its entity is destroyed, a handle is stale for
 /// ever: the index is used again, but with another generation.
@@ -127,10 +127,10 @@ private:
     std::uint32_t alive_ = 0;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl
 
 namespace shoal::ecs {
-using all::Entity;
+using impl::Entity;
 }  // namespace shoal::ecs
 
 template <>

@@ -2,7 +2,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 void HookDispatch::run_hooks(HookKind kind, const HookCall& call) {
     if (is_held() && kind != HookKind::remove) return queue(kind, call);
@@ -59,4 +59,4 @@ void HookDispatch::report(World& world, HookKind kind, std::span<const Entity> e
     fire_run();
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

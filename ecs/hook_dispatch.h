@@ -11,7 +11,7 @@
 #include "entity.h"
 #include "hooks.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// The hooks of one world, and the events that are not yet reported to them.
 class HookDispatch : public HookTable {
@@ -66,4 +66,4 @@ private:
     std::uint32_t delays_ = 0;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

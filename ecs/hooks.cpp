@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 void Hook::disconnect() {
     // The function may own this handle, so the handle is moved out before the function can be destroyed.
@@ -115,4 +115,4 @@ void HookTable::sweep() {
         if (function.destroy != nullptr) function.destroy(function.state);
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -14,7 +14,7 @@
 #include "component.h"
 #include "entity.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 class World;
 class HookTable;
@@ -244,4 +244,4 @@ HookFunction make_hook_function(Fn fn) {
     return {call, [](void* state) { delete static_cast<Fn*>(state); }, new Fn(std::move(fn))};
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Access as non-const counts as a write; read() does not. Cannot be copied or moved. If it was passed to a
 /// callback, it must not outlive the callback.
@@ -41,4 +41,4 @@ private:
     std::uint64_t bit_;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

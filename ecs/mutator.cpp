@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 namespace {
 
 bool contains(std::span<const ComponentId> ids, ComponentId id) {
@@ -267,4 +267,4 @@ std::vector<Entity> Mutator::cascade(Entity root) {
     return order;
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -11,7 +11,7 @@
 #include "entity.h"
 #include "hook_dispatch.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Makes the structural changes of one world immediately; the caller queues changes that must wait. Requires
 /// that the entities are alive, that no hook runs and that nothing iterates over the world. Exception: a
@@ -125,4 +125,4 @@ private:
     std::vector<std::uint8_t> marks_;    // scratch of cascade(), by entity index
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -9,7 +9,7 @@
 #include "hooks.h"
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Keeps a copy of each value of T, and calls fn(Entity, const T* old, const T* now) when the hooks of T are
 /// called: for each value that is added (`old` is null), written, or removed (`now` is null).
@@ -46,8 +46,8 @@ private:
     Hook added_, changed_, removed_;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl
 
 namespace shoal::ecs {
-using all::OldValues;
+using impl::OldValues;
 }  // namespace shoal::ecs

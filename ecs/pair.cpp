@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 ComponentId PairTable::id_of(ComponentId relation, Entity target) {
     const ComponentId known = find(relation, target);
@@ -63,4 +63,4 @@ void PairTable::release_dead() {
     dead_count_ = 0;
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

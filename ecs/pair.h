@@ -7,7 +7,7 @@
 
 #include "entity.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 class Archetype;
 
@@ -101,4 +101,4 @@ private:
     std::uint32_t first_free_ = kNone;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

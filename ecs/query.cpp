@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 namespace {
 
 bool writes(Use use) {
@@ -137,4 +137,4 @@ void QueryCore::report_block(const Match& match, std::uint32_t first, std::uint3
     }
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

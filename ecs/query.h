@@ -12,7 +12,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// The terms of a Query. These terms need no declaration here: `const T` reads; `T` counts every visited row
 /// as written; Mut<T> (mut.h) counts only the rows that are accessed as non-const.
@@ -407,8 +407,8 @@ private:
     QueryCore core_;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl
 
 namespace shoal::ecs {
-using all::Changed, all::Optional, all::Pair, all::Query, all::With, all::Without;
+using impl::Changed, impl::Optional, impl::Pair, impl::Query, impl::With, impl::Without;
 }  // namespace shoal::ecs

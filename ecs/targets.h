@@ -11,7 +11,7 @@
 
 #include "archetype.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Goes through a small range that has an operator[].
 template <class Range>
@@ -78,4 +78,4 @@ private:
     std::uint32_t row_ = 0;
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

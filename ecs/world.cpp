@@ -6,7 +6,7 @@
 
 #include "dump.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 namespace {
 
 constexpr std::string_view kIsDead = "the entity is dead";
@@ -448,4 +448,4 @@ bool World::is_consistent() const {
            (is_deferring() || rows == alive);
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -20,7 +20,7 @@
 #include "mutator.h"
 #include "targets.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 template <class T>
 class WorldMut;
@@ -560,12 +560,12 @@ private:
     std::uint32_t keepers_ = 0;  // living KeepThrowns
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl
 
 namespace shoal::ecs {
-using all::Archetype, all::ComponentId, all::ComponentType, all::destroy_with_target, all::exclusive,
-    all::Hook, all::HookKind, all::kBlockRows, all::many, all::Mut, all::RelationTraits, all::Removal,
-    all::Storable, all::Targets, all::to, all::World;
+using impl::Archetype, impl::ComponentId, impl::ComponentType, impl::destroy_with_target, impl::exclusive,
+    impl::Hook, impl::HookKind, impl::kBlockRows, impl::many, impl::Mut, impl::RelationTraits, impl::Removal,
+    impl::Storable, impl::Targets, impl::to, impl::World;
 }  // namespace shoal::ecs
 
 #include "world_templates.h"

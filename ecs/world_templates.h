@@ -12,7 +12,7 @@
 
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// Result of World::targets().
 template <Relation R>
@@ -370,4 +370,4 @@ World::Writable World::writable_or_going(Entity entity) {
     return going ? Writable{going.at()} : Writable{};
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 std::uint64_t WriteAudit::hash_bytes(const void* value, std::size_t size) {
     return hash_name({static_cast<const char*>(value), size});
@@ -45,4 +45,4 @@ void WriteAudit::compare(const Archetype& archetype, Watched& watched, std::vect
     }
 }
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -10,7 +10,7 @@
 #include "change_collector.h"
 #include "world.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 
 /// A component or relation with a value to hash.
 template <class T>
@@ -69,8 +69,8 @@ private:
     std::vector<Watched> watched_;  // by watch index: see ChangeCollector::watch()
 };
 
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl
 
 namespace shoal::ecs {
-using all::WriteAudit;
+using impl::WriteAudit;
 }  // namespace shoal::ecs

@@ -3,7 +3,7 @@
 
 #include "packet.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Receiving half of one connection. An arrived packet is accepted, and then acknowledged, if the handler
 /// takes its payload and there is room for its messages. The window has 65 packet numbers: the newest that
@@ -97,4 +97,4 @@ private:
     Time newest_accepted_at_{0};  // when the newest accepted packet arrived
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 // load() reads and store() writes a little-endian number at any address, aligned or not. On a little-endian
 // processor they use memcpy, because g++ -O2 does not compile the loops to a single load or store.
@@ -122,4 +122,4 @@ private:
     bool ok_ = true;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -1,6 +1,6 @@
 #include "client.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
     : config_(config),
       handler_(handler),
@@ -117,4 +117,4 @@ void Client::receive_reset(std::span<const std::byte> datagram, Time now) {
     connection_->close(DisconnectReason::server_restarted, {}, false, now);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -5,7 +5,7 @@
 #include "handshake/connector.h"
 #include "handshake/server_key.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 struct ClientConfig {
     std::uint64_t protocol_id = 0;  // must equal the server's
@@ -80,8 +80,8 @@ private:
     std::uint64_t reset_token_ = 0;           // secret; in a genuine reset of the connection
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::Client, all::ClientConfig;
+using impl::Client, impl::ClientConfig;
 }  // namespace shoal::net

@@ -1,6 +1,6 @@
 #include "connection.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // Two disconnect packets at once, as the application may stop calling flush(), then two more.
@@ -460,4 +460,4 @@ std::string Connection::why_silent(Time now) const {
     return text + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10) + " s";
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -9,7 +9,7 @@
 #include "rate/rate_controller.h"
 #include "scheduler.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Options that may change during a connection.
 struct ConnectionOptions {
@@ -159,8 +159,8 @@ private:
     Time next_disconnect_{0};
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::ConnectionConfig, all::ConnectionOptions, all::Shares;
+using impl::ConnectionConfig, impl::ConnectionOptions, impl::Shares;
 }  // namespace shoal::net

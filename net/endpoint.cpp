@@ -2,7 +2,7 @@
 
 #include "connection.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // In the order of the enumerations.
@@ -73,4 +73,4 @@ std::optional<PacketKind> Endpoint::kind_of(std::span<const std::byte> datagram)
     return std::nullopt;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

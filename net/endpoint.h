@@ -13,7 +13,7 @@
 #include "socket/address.h"
 #include "stats.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 using Duration = std::chrono::microseconds;
 /// Microseconds since an epoch of the caller's choice; never negative, and never decreases.
@@ -268,16 +268,16 @@ protected:
     EndpointStats stats_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::Address, all::Admission, all::Channel, all::ConnectionStats, all::Delivery, all::describe,
-    all::DisconnectReason, all::Drop, all::DropCounters, all::Duration, all::Endpoint, all::EndpointStats,
-    all::Handler, all::is_queued, all::kMaxDatagramBytes, all::kMaxHelloBytes, all::kMaxLargePayloadBytes,
-    all::kMaxMessageBytes, all::kMaxPayloadBytes, all::kMaxReasonBytes, all::kMaxReliableBytes,
-    all::kMaxTokenHelloBytes, all::latest_of, all::NetError, all::ordered_by, all::PacketFate,
-    all::PayloadTurn, all::PeerId, all::Result, all::Security, all::SendResult, all::Servers, all::Sink,
-    all::Time, all::unordered, all::Weight;
+using impl::Address, impl::Admission, impl::Channel, impl::ConnectionStats, impl::Delivery, impl::describe,
+    impl::DisconnectReason, impl::Drop, impl::DropCounters, impl::Duration, impl::Endpoint,
+    impl::EndpointStats, impl::Handler, impl::is_queued, impl::kMaxDatagramBytes, impl::kMaxHelloBytes,
+    impl::kMaxLargePayloadBytes, impl::kMaxMessageBytes, impl::kMaxPayloadBytes, impl::kMaxReasonBytes,
+    impl::kMaxReliableBytes, impl::kMaxTokenHelloBytes, impl::latest_of, impl::NetError, impl::ordered_by,
+    impl::PacketFate, impl::PayloadTurn, impl::PeerId, impl::Result, impl::Security, impl::SendResult,
+    impl::Servers, impl::Sink, impl::Time, impl::unordered, impl::Weight;
 }  // namespace shoal::net
 
 template <>

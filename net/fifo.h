@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Index 0 is the oldest item. References are valid until the next push or pop, indices until the next pop.
 template <class T>
@@ -55,4 +55,4 @@ private:
     std::size_t head_ = 0;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -1,6 +1,6 @@
 #include "host.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // The number of a challenge is valid for one to two of these: longer than the longest round trip.
@@ -241,4 +241,4 @@ void Host::note_end(Peer& peer) {
     if (!peer.connection.is_open()) gate_.leave(peer.id());
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 #include "handshake/gate.h"
 #include "handshake/server_key.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// How a host treats connect tokens; see token.h.
 struct TokenConfig {
@@ -105,8 +105,8 @@ private:
     std::string shut_down_text_;  // for clients whose handshake was pending at shut_down()
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::Host, all::HostConfig, all::TokenConfig;
+using impl::Host, impl::HostConfig, impl::TokenConfig;
 }  // namespace shoal::net

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// The index of no item; also marks the end of a list.
 constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
@@ -50,4 +50,4 @@ private:
     std::uint32_t used_ = 0;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

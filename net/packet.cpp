@@ -1,6 +1,6 @@
 #include "packet.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr unsigned kAckGroupShift = 4;  // bit of the first group in the flags; set: the group follows
@@ -264,4 +264,4 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
     return in.ok() && in.remaining() == 0;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

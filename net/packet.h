@@ -4,7 +4,7 @@
 #include "bytes.h"
 #include "endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 enum class PacketKind : std::uint8_t {
     request,
@@ -148,4 +148,4 @@ void write_run(ByteWriter& out, const Run& run);
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

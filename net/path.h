@@ -3,7 +3,7 @@
 
 #include "endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Limits how often something is done for strangers: each request is granted at random. So an address that
 /// asks often does not exclude the others, and no address has to be remembered.
@@ -145,4 +145,4 @@ private:
     Lottery lottery_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

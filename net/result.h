@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 enum class [[nodiscard]] NetError : std::uint8_t{
     none,
@@ -62,4 +62,4 @@ private:
     std::variant<T, NetError> state_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -1,6 +1,6 @@
 #include "scheduler.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::size_t kByte = 256;  // so that the shares of small messages are not rounded to zero
@@ -79,4 +79,4 @@ void Scheduler::pay(Kind& payer, std::size_t bytes) {
     }
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include "message/send_queue.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// How urgent messages, payloads and normal messages share the bytes while all three wait; each at least 1.
 struct Shares {
@@ -45,4 +45,4 @@ private:
     std::uint32_t room_ = 0;  // bytes for messages and payload in the present packet
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -1,6 +1,6 @@
 #include "sent_packets.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first rtt sample
@@ -223,4 +223,4 @@ std::uint64_t SentPackets::expand_ack(std::uint16_t truncated) const {
     return last - static_cast<std::uint16_t>(last - truncated);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -5,7 +5,7 @@
 #include "fifo.h"
 #include "packet.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Sending half of one connection. Each tracked packet has one fate, delivered or lost, reported once.
 /// Packets that want no ack take a number and are not tracked.
@@ -112,4 +112,4 @@ private:
     Time reordered_at_{0};  // when the latest ack came for a packet that was declared lost as overtaken
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

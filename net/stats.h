@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string_view>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Reasons to drop a datagram.
 enum class Drop : std::uint8_t {
@@ -101,4 +101,4 @@ struct EndpointStats {
     std::uint64_t resets_sent = 0;         // host: answers to packets of unknown connections
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,9 +7,9 @@
 
 #include "message.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
-using ecs::all::call_guarded;
+using ecs::impl::call_guarded;
 
 namespace {
 
@@ -243,7 +243,7 @@ void Client::begin_typed(const net::Delivery& how) {
     if (earlier) write_earlier(*earlier, message_);
     if (!is_in_order(how) || !schema_.has_owned()) return;
     message_.resize(message_.size() + 4);
-    net::all::store(message_.data() + message_.size() - 4, owned_.name_newest(actions_.before()));
+    net::impl::store(message_.data() + message_.size() - 4, owned_.name_newest(actions_.before()));
 }
 
 net::SendResult Client::send_typed(const net::Delivery& how) {
@@ -350,4 +350,4 @@ bool Client::use(MessageKind kind, net::Channel channel, std::span<const std::by
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -22,7 +22,7 @@
 #include "presentation.h"
 #include "receive/receiver.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct ClientOptions {
     net::ClientConfig net;  // set protocol_id, server_key and a new seed; schema_hash is overwritten
@@ -304,10 +304,10 @@ private:
     bool is_playing_ = false;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 namespace shoal::replication {
-using all::Client, all::ClientListener, all::ClientOptions, all::describe, all::MessageInfo,
-    all::MessageStats, all::NetId, all::Phase, all::PredictionStats, all::Receiver, all::ReceiverOptions,
-    all::RenderTime, all::StepFault;
+using impl::Client, impl::ClientListener, impl::ClientOptions, impl::describe, impl::MessageInfo,
+    impl::MessageStats, impl::NetId, impl::Phase, impl::PredictionStats, impl::Receiver,
+    impl::ReceiverOptions, impl::RenderTime, impl::StepFault;
 }  // namespace shoal::replication

@@ -26,7 +26,7 @@
 #include "send/peer_view.h"
 #include "send/sender.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 bool ActionQueue::is_consistent() const {
     return std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
@@ -268,7 +268,7 @@ bool PeerView::is_consistent() const {
         queued += slot.is_queued;
     }
     std::vector<bool> is_seen(slots_.size());
-    for (const net::all::Fifo<std::uint32_t>& queue : queues_) {
+    for (const net::impl::Fifo<std::uint32_t>& queue : queues_) {
         in_queues += queue.size();
         for (std::size_t i = 0; i < queue.size(); ++i) {
             if (!slots_[queue[i]].is_queued || is_seen[queue[i]]) return false;
@@ -299,4 +299,4 @@ bool Sender::is_consistent() const {
     return pairs == audience_.size() && audience_.is_consistent() && shadow_.is_consistent();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

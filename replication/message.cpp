@@ -1,6 +1,6 @@
 #include "message.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 std::vector<std::byte> write_hello(const Hello& hello) {
     BitWriter out;
@@ -24,4 +24,4 @@ std::optional<Hello> read_hello(std::span<const std::byte> bytes) {
     return hello;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

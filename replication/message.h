@@ -11,7 +11,7 @@
 #include "play/control_codec.h"
 #include "play/ticket.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Facts about the server that a client needs, sent once.
 struct Welcome {
@@ -59,4 +59,4 @@ std::vector<std::byte> write_hello(const Hello& hello);
 /// Returns nothing if the bytes are malformed. The result refers to `bytes`.
 std::optional<Hello> read_hello(std::span<const std::byte> bytes);
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

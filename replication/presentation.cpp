@@ -1,6 +1,6 @@
 #include "presentation.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 Presentation::Presentation(ecs::World& world, const Schema& schema, Receiver& receiver)
     : world_(world),
@@ -46,4 +46,4 @@ void Presentation::apply(net::Time now) {
     receiver_.apply(time()->tick);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -11,7 +11,7 @@
 #include "show/render_clock.h"
 #include "show/sight.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// One per client; not thread-safe. If no component has a Display, or ReceiverOptions::interpolate is false,
 /// apply() writes the newest versions to the world, and sample() returns the values in the world.
@@ -104,4 +104,4 @@ std::optional<T> Presentation::authoritative(ecs::Entity entity) const {
     return newest;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

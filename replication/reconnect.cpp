@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void Reconnect::start(const net::Servers& servers, std::span<const std::byte> ticket) {
     servers_ = servers;
@@ -34,4 +34,4 @@ bool Reconnect::update(net::Time now) {
     return true;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

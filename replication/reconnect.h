@@ -9,7 +9,7 @@
 
 #include "client.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct ReconnectOptions {
     // New attempts begin for this long after the connection was lost. Use the server's
@@ -48,4 +48,4 @@ private:
     bool has_tried_ = false;         // since the connection was lost
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

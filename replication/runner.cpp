@@ -12,7 +12,7 @@
 #include "../net/socket/key_file.h"
 #include "../net/socket/system_random.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using namespace std::chrono_literals;
@@ -115,7 +115,7 @@ bool ServerRunner::frame(const std::function<bool()>& each_tick) {
     if (!error_.empty()) return false;
     assert(!is_in_frame_ && "a function of the game called frame()");
     if (is_in_frame_) return true;
-    const ecs::all::AtEnd ends{[&] { is_in_frame_ = false; }};
+    const ecs::impl::AtEnd ends{[&] { is_in_frame_ = false; }};
     is_in_frame_ = true;
     const net::Time due = now();
     if (!next_tick_) next_tick_ = due;
@@ -197,7 +197,7 @@ bool ClientRunner::frame() {
     if (!error_.empty()) return false;
     assert(!is_in_frame_ && "a function of the game called frame()");
     if (is_in_frame_) return true;
-    const ecs::all::AtEnd ends{[&] { is_in_frame_ = false; }};
+    const ecs::impl::AtEnd ends{[&] { is_in_frame_ = false; }};
     is_in_frame_ = true;
     if (!std::exchange(has_started_, true)) {
         if (!ticket_file_.empty()) kept_ticket_ = read_bytes(ticket_file_);
@@ -255,4 +255,4 @@ void ClientRunner::leave() {
     keep_ticket();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

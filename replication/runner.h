@@ -15,7 +15,7 @@
 #include "reconnect.h"
 #include "server.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct ServerRunnerOptions {
     std::uint16_t port = 40'000;  // UDP, on all addresses; 0 picks a free one
@@ -141,9 +141,9 @@ private:
     std::atomic<bool> is_stopped_ = false;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 namespace shoal::replication {
-using all::ClientRunner, all::ClientRunnerOptions, all::Reconnect, all::ReconnectOptions, all::ServerRunner,
-    all::ServerRunnerOptions;
+using impl::ClientRunner, impl::ClientRunnerOptions, impl::Reconnect, impl::ReconnectOptions,
+    impl::ServerRunner, impl::ServerRunnerOptions;
 }  // namespace shoal::replication

@@ -7,9 +7,9 @@
 
 #include "message.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
-using ecs::all::call_guarded;
+using ecs::impl::call_guarded;
 
 namespace {
 
@@ -327,7 +327,7 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
 /// Makes the seat wait for the player, whose connection is lost.
 void Server::go_away(Player& player, const net::Address& from) {
     const PlayerId id = player.id;
-    const net::all::Networks networks(network_key_, from);
+    const net::impl::Networks networks(network_key_, from);
     const std::size_t per_machine = from.is_loopback() ? most_away_ : most_away_per_ip_;
     if (const Player* const other = players_.must_leave(networks, per_machine, most_away_))
         leave(other->id, net::DisconnectReason::timed_out, {});
@@ -584,7 +584,7 @@ bool Server::take_typed(Player& player, net::Channel channel, std::span<const st
     }
     const bool was_waiting = player.intake.waiting() != 0;
     handled_.before = {0, player.messages, earlier, 0};
-    if (names_owned) handled_.before.owned = net::all::load<std::uint32_t>(message.data());
+    if (names_owned) handled_.before.owned = net::impl::load<std::uint32_t>(message.data());
     if (names_owned) message = message.subspan(4);
     handled_.bytes.assign(message.begin(), message.end());
     handled_.channel = channel;
@@ -697,4 +697,4 @@ void Server::on_never_connected(net::PeerId peer) {
     if (listener_) call_guarded(world_, [&] { listener_->on_never_connected(peer); });
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -24,7 +24,7 @@
 #include "show/rewind.h"
 #include "world_hash.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct ServerOptions {
     net::HostConfig host;  // set protocol_id, key and a new seed; schema_hash is overwritten
@@ -348,7 +348,7 @@ public:
             requires(const T& value) { bool(fn(PlayerId(), ecs::Entity(), value)); },
             "a filter must be: bool(PlayerId, ecs::Entity, const T&)");
         sender_.scope().set_filter(
-            world_.component<T>(), ecs::all::type_name<T>(),
+            world_.component<T>(), ecs::impl::type_name<T>(),
             [this, fn = std::move(fn)](Sender::Peer peer, ecs::Entity entity, const void* value) mutable {
                 if constexpr (std::is_empty_v<T>)
                     return bool(fn(players_.find_peer(peer)->id, entity, T{}));
@@ -469,7 +469,7 @@ private:
     Players players_;
     std::vector<Arrival> arrivals_;  // by PeerId::index()
     std::size_t most_away_, most_away_per_ip_;
-    net::all::SipKey network_key_;
+    net::impl::SipKey network_key_;
     std::vector<std::byte> message_;
     TypedMessages::Message hidden_message_;  // as message_, for a player who does not see all that it names
     std::vector<std::byte> hidden_bytes_;
@@ -488,11 +488,11 @@ private:
     ServerActions actions_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 namespace shoal::replication {
-using all::ActionReport, all::Cluster, all::Coding, all::describe, all::InputStats, all::JoinOptions,
-    all::MessageInfo, all::MessageStats, all::Past, all::PeerOptions, all::Phase, all::Reason,
-    all::RewindStats, all::Room, all::Rooms, all::Sender, all::SenderOptions, all::Server,
-    all::ServerListener, all::ServerOptions, all::TicketStats, all::Warning, all::Why;
+using impl::ActionReport, impl::Cluster, impl::Coding, impl::describe, impl::InputStats, impl::JoinOptions,
+    impl::MessageInfo, impl::MessageStats, impl::Past, impl::PeerOptions, impl::Phase, impl::Reason,
+    impl::RewindStats, impl::Room, impl::Rooms, impl::Sender, impl::SenderOptions, impl::Server,
+    impl::ServerListener, impl::ServerOptions, impl::TicketStats, impl::Warning, impl::Why;
 }  // namespace shoal::replication

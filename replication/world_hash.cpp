@@ -1,6 +1,6 @@
 #include "world_hash.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// Gets net ids from a function.
@@ -79,4 +79,4 @@ WorldHash::Sum WorldHash::of_client(const Receiver& receiver) {
     return sum;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

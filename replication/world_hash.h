@@ -9,7 +9,7 @@
 #include "schema/binding.h"
 #include "send/sender.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Computes a hash of the components that everyone sees, without the optional ones. It is equal for the
 /// server's world at a tick and the world of a client that is complete as of that tick. An attacker can find
@@ -48,8 +48,8 @@ private:
     Binding binding_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 namespace shoal::replication {
-using all::Receiver, all::WorldHash;
+using impl::Receiver, impl::WorldHash;
 }  // namespace shoal::replication

@@ -94,7 +94,7 @@ for listener in Server Client; do
 done
 # Options are what the headers of the schema export to games and begin with a small letter. Those that only the
 # library or a game's tool needs are left out.
-for name in $(sed -n '/^using all::/,/;/s/all:://gp' replication/schema/schema.h | tr -cs 'a-z_A-Z' '\n' | grep '^[a-z]'); do
+for name in $(sed -n '/^using impl::/,/;/s/impl:://gp' replication/schema/schema.h | tr -cs 'a-z_A-Z' '\n' | grep '^[a-z]'); do
     case $name in using | for_each_field | k[A-Z]*) continue ;; esac
     grep -q "\`$name\>" $sheet || fail "$sheet does not name the option $name"
 done

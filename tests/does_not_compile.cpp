@@ -11,7 +11,7 @@
 #include "replication/server.h"
 
 using namespace shoal;
-using namespace shoal::replication::all;
+using namespace shoal::replication::impl;
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include "../bytes.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 SecretKey OneTimeSeed::take() const {
     return key_ ? std::exchange(*key_, SecretKey()) : SecretKey();
@@ -36,4 +36,4 @@ std::uint64_t Entropy::next() {
     return load<std::uint64_t>(next_key().bytes().data());
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,7 +7,7 @@
 #include "primitives.h"
 #include "siphash.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// 32 unpredictable bytes, different for each run of the process.
 using Seed = std::array<std::byte, 32>;
@@ -55,8 +55,8 @@ private:
     SecretKey state_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::Entropy, all::Seed;
+using impl::Entropy, impl::Seed;
 }  // namespace shoal::net

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <string_view>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // The first hash value is BLAKE2s of this name, because the name is longer than a hash. A shorter name would
@@ -72,4 +72,4 @@ NoiseKeys NoiseExchange::split() const {
     return {outputs[0], outputs[1]};
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 
 #include "primitives.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 constexpr std::size_t kNoiseKeyBytes = kKeyBytes;                   // key, at the start of each message
 constexpr std::size_t kNoiseOverheadBytes = kKeyBytes + kTagBytes;  // bytes of a message without its payload
@@ -50,4 +50,4 @@ private:
     PublicKey theirs_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include "../bytes.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::size_t kMaxClearBytes = 1 + 4 + 4 + 8;  // kind, connection id, number, salt of a probe
@@ -68,7 +68,7 @@ void PacketCipher::seal(std::uint64_t number, std::span<std::byte> packet, std::
     }
     const Associated associated(protocol_id_, packet.first(header_bytes));
     const std::span<std::byte> body = packet.subspan(header_bytes, packet.size() - header_bytes - kTagBytes);
-    all::seal(*send_, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
+    impl::seal(*send_, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
 }
 
 bool PacketCipher::open_with(const SecretKey& key, std::uint64_t number, std::span<std::byte> packet,
@@ -80,7 +80,7 @@ bool PacketCipher::open_with(const SecretKey& key, std::uint64_t number, std::sp
     }
     const Associated associated(protocol_id_, packet.first(header_bytes));
     const std::span<std::byte> body = packet.subspan(header_bytes, packet.size() - header_bytes - kTagBytes);
-    return all::open(key, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
+    return impl::open(key, nonce_from(number), associated.out.written(), body, packet.last<kTagBytes>());
 }
 
 bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
@@ -116,4 +116,4 @@ void PacketCipher::forget_receive_keys() {
     next_.reset();
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

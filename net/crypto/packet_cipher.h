@@ -6,7 +6,7 @@
 #include "primitives.h"
 #include "siphash.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// How long a key is used for sending: until the first of these limits is reached.
 struct KeyLife {
@@ -65,4 +65,4 @@ private:
     bool receive_phase_ = false;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,7 +7,7 @@
 
 #include "../bytes.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using Bytes = std::span<const std::byte>;
@@ -578,4 +578,4 @@ void hkdf(const SecretKey& chaining_key, std::span<const std::byte> input, std::
     }
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

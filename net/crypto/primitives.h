@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kTagBytes = 16;
@@ -83,4 +83,4 @@ SecretKey derived_key(const SecretKey& from, std::span<const std::byte> purpose)
 /// `chaining_key`.
 void hkdf(const SecretKey& chaining_key, std::span<const std::byte> input, std::span<SecretKey> outputs);
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include "../bytes.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 std::uint64_t siphash(const SipKey& key, std::initializer_list<std::uint64_t> prefix,
                       std::span<const std::byte> bytes) {
@@ -36,4 +36,4 @@ std::uint64_t siphash(const SipKey& key, std::initializer_list<std::uint64_t> pr
     return v0 ^ v1 ^ v2 ^ v3;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

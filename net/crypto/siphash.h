@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <span>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 struct SipKey {
     std::uint64_t low = 0;   // bytes 0..7 of the 16-byte key, little-endian
@@ -19,4 +19,4 @@ struct SipKey {
 std::uint64_t siphash(const SipKey& key, std::initializer_list<std::uint64_t> prefix,
                       std::span<const std::byte> bytes = {});
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

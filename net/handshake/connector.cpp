@@ -2,7 +2,7 @@
 
 #include "../client.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
@@ -192,7 +192,6 @@ bool Connector::begin_exchange(const Cookie& cookie) {
     return false;
 }
 
-/// For the last exchange.
 void Connector::send_connect(Time now) {
     Exchange& exchange = exchanges_.back();
     exchange.tries += 1;
@@ -270,4 +269,4 @@ std::vector<Connector::Exchange>::iterator Connector::find(const Cookie& cookie)
     return std::ranges::find(exchanges_, cookie, &Exchange::cookie);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 #include "cookie_sample.h"
 #include "handshake.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 struct ClientConfig;
 
@@ -95,4 +95,4 @@ private:
     std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // holds the text of an Outcome
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

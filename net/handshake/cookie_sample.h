@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 struct Cookie {
     Cookie(std::uint64_t cookie = 0, std::size_t server = 0) : number(cookie), from(server) {}
@@ -52,4 +52,4 @@ private:
     std::uint64_t came_ = 0;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

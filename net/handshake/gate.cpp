@@ -3,7 +3,7 @@
 #include "../host.h"
 #include "server_key.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::uint32_t kMaxPeers = 60'000;
@@ -253,7 +253,6 @@ PeerId Gate::next_peer() const {
     return PeerId{is_last ? former.index() | kGeneration : former.value + kGeneration};
 }
 
-/// An accepted client becomes pending.
 void Gate::answer(Attempt& attempt, const Verdict& verdict) {
     std::array<std::byte, kMaxAnswerMessageBytes> payload;
     const std::span<std::byte> body = std::span(payload).subspan(kNoiseKeyBytes);
@@ -392,4 +391,4 @@ std::uint64_t Gate::hash_of(const Address& address) const {
                    std::as_bytes(std::span(address.ip)));
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -11,7 +11,7 @@
 #include "handshake.h"
 #include "networks.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 struct HostConfig;
 
@@ -122,4 +122,4 @@ private:
         attempts_;  // indices of places, by Place::attempt and ::token
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::size_t kPreludeBytes = 1 + 1 + 8;  // kind, version, nonce
@@ -211,4 +211,4 @@ std::uint64_t ResetKey::token(std::uint32_t connection_id, std::uint64_t salt) c
     return siphash(key_, {2, connection_id, salt});
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -14,7 +14,7 @@
 #include "../packet.h"
 #include "token.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 constexpr std::uint8_t kWireVersion = 8;
 /// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
@@ -118,4 +118,4 @@ private:
     SipKey key_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

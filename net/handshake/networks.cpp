@@ -1,6 +1,6 @@
 #include "networks.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 Networks::Networks(const SipKey& key, const Address& address) {
     const auto ip = std::as_bytes(std::span(address.ip));
@@ -77,4 +77,4 @@ bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std
     return draw < of_network * std::max(most - theirs, 1.0) / add(pools_[is_newcomer ? 0 : 1]);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,7 +7,7 @@
 #include "../crypto/siphash.h"
 #include "../endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// The machine that an address belongs to, and the networks around it.
 class Networks {
@@ -69,4 +69,4 @@ private:
     Time machines_since_{0}, total_since_{0};
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 SecretKey insecure_server_key() {
     static constexpr std::string_view kLetters = "shoal insecure: known to anybody";
@@ -41,4 +41,4 @@ std::optional<SecretKey> parse_private_key(std::string_view text) {
     return read_hex(text, key.bytes()) ? std::optional(key) : std::nullopt;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

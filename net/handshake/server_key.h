@@ -11,7 +11,7 @@
 
 #include "../crypto/primitives.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 inline PublicKey public_key(const SecretKey& private_key) {
     return x25519_public_key(private_key);
@@ -45,10 +45,10 @@ inline bool is_missing(const SecretKey& key) {
     return equal_in_constant_time(key.bytes(), Bytes32{});
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::Bytes32, all::parse_private_key, all::parse_public_key, all::public_key, all::PublicKey,
-    all::SecretKey, all::to_secret_text, all::to_text;
+using impl::Bytes32, impl::parse_private_key, impl::parse_public_key, impl::public_key, impl::PublicKey,
+    impl::SecretKey, impl::to_secret_text, impl::to_text;
 using Key = SecretKey;  // its former name
 }  // namespace shoal::net

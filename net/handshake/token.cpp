@@ -3,7 +3,7 @@
 #include "../bytes.h"
 #include "server_key.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::byte kTokenVersion{2};
@@ -214,4 +214,4 @@ std::optional<TokenError> TokenHistory::use(const TokenId& id, std::uint64_t exp
     return std::nullopt;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

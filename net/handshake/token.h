@@ -17,7 +17,7 @@
 #include "../crypto/primitives.h"
 #include "../socket/address.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 constexpr std::size_t kMaxTokenServers = 8;
 constexpr std::size_t kMaxClaimsBytes = 256;
@@ -107,9 +107,9 @@ private:
     std::uint64_t now_s_ = 0;                           // the highest now_s so far
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::ClientToken, all::describe, all::issue_token, all::kMaxClaimsBytes, all::kMaxTokenServers,
-    all::parse_client_token, all::to_text, all::TokenError, all::TokenRequest;
+using impl::ClientToken, impl::describe, impl::issue_token, impl::kMaxClaimsBytes, impl::kMaxTokenServers,
+    impl::parse_client_token, impl::to_text, impl::TokenError, impl::TokenRequest;
 }  // namespace shoal::net

@@ -1,6 +1,6 @@
 #include "inbox.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // Number of packets in newest_ids_; a power of two. expected_id() looks at most 65 packet numbers back.
@@ -204,4 +204,4 @@ void Inbox::wait(std::uint64_t id, std::uint16_t distance, std::span<const std::
     waiting_[index].next = std::exchange(list, index);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -5,7 +5,7 @@
 #include "../packet.h"
 #include "message_store.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// A sender's reliable messages from the oldest unacknowledged one on have at most this many bytes together.
 /// An Inbox keeps up to kMaxReliableBytes more: acknowledged pieces of an incomplete message.
@@ -102,4 +102,4 @@ private:
     std::vector<std::uint64_t> sequenced_;   // by key: number of the newest packet with a message of this key
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -1,6 +1,6 @@
 #include "large_payload.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 static_assert(kMaxFragments * kFragmentBytes == kMaxLargePayloadBytes);
 
@@ -84,4 +84,4 @@ void IncomingPayload::finish(bool is_accepted) {
     bytes_.clear();
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include "../packet.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Fragments of one payload: bit i stands for the one with index i.
 using Fragments = std::uint64_t;
@@ -78,4 +78,4 @@ private:
     std::vector<std::byte> bytes_;   // of arrived_, in the order of their indices
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

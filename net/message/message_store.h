@@ -8,7 +8,7 @@
 
 #include "../index_pool.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// The memory grows with the messages and never shrinks; freed blocks are used again without an allocation.
 /// The owner limits the number of bytes.
@@ -53,4 +53,4 @@ private:
     IndexPool<Block> blocks_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -1,6 +1,6 @@
 #include "send_queue.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::size_t kLargestHeadBytes = 16;
@@ -442,4 +442,4 @@ void SendQueue::count(ConnectionStats& stats) const {
     stats.messages_in_flight = static_cast<std::uint32_t>(sent_.size());
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include "inbox.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// A reliable message is in flight until a packet with it is delivered. If all packets with it are lost, it
 /// is queued again. Calls take time in proportion to the messages touched.
@@ -199,4 +199,4 @@ private:
     bool is_sorted = true;  // the reliable messages are in the order of their ids
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

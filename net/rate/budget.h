@@ -3,7 +3,7 @@
 
 #include "../endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// The budget of one connection, in bytes of whole datagrams; RATE.md has its rules. A new budget is ten
 /// packets, even if that is more than can be saved; only spending and limit() reduce it.
@@ -48,4 +48,4 @@ private:
     Time accrued_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using namespace std::chrono_literals;
@@ -377,4 +377,4 @@ void RateController::watch_loss(Time now, const ConnectionStats& stats) {
     }
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 #include "round_trips.h"
 #include "usual_loss.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// One direction of one connection. Bytes count whole datagrams; rates are bytes per second. Reads
 /// rtt, latest_rtt and bytes_in_flight of the stats; writes rate, queue_delay and rate_limit.
@@ -141,4 +141,4 @@ private:
     RateLimit denied_ = RateLimit::application;  // argument of the last on_denied() since update()
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

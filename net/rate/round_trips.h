@@ -3,7 +3,7 @@
 
 #include "../endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Statistics of one connection's round-trip times. RATE.md explains round, floor, queue and spread.
 class RoundTrips {
@@ -108,4 +108,4 @@ private:
     Duration queue_{0}, standing_{0};
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

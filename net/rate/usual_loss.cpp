@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // Length of an epoch: kPeriod, doubled while it is below three round trips and below kLongest.
@@ -80,4 +80,4 @@ void UsualLoss::abandon(Time now) {
     epoch_ = {.began = now};
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

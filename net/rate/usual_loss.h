@@ -4,7 +4,7 @@
 
 #include "../endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Loss of one connection, in epochs of a second or more. An epoch ends when the host's clock reaches a
 /// multiple of the epoch's length: connections with similar round trips begin their trials together.
@@ -49,4 +49,4 @@ private:
     float delivered_rate_ = 0;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

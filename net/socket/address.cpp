@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #endif
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 template <class Int>
@@ -80,10 +80,10 @@ bool Address::is_loopback() const {
                : *this == ipv6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, port, scope);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
-std::size_t std::hash<shoal::net::all::Address>::operator()(
-    const shoal::net::all::Address& a) const noexcept {
+std::size_t std::hash<shoal::net::impl::Address>::operator()(
+    const shoal::net::impl::Address& a) const noexcept {
     std::uint64_t words[3] = {};
     std::memcpy(words, a.ip.data(), a.ip.size());
     words[2] = std::uint64_t(a.scope) << 32 | std::uint64_t(a.port) << 8 | std::uint64_t(a.family);

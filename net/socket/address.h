@@ -10,7 +10,7 @@
 
 #include "../result.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) are always stored as IPv4, so that an IPv4 sender has the same
 /// Address on an IPv4 socket and on a dual-stack socket.
@@ -49,10 +49,10 @@ struct Address {
     }
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 /// Not keyed: a stranger can choose addresses that share a bucket.
 template <>
-struct std::hash<shoal::net::all::Address> {
-    std::size_t operator()(const shoal::net::all::Address& address) const noexcept;
+struct std::hash<shoal::net::impl::Address> {
+    std::size_t operator()(const shoal::net::impl::Address& address) const noexcept;
 };

@@ -1,6 +1,6 @@
 #include "bad_network.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 bool is_later(const LinkConditioner::Datagram& a, const LinkConditioner::Datagram& b) {
@@ -153,4 +153,4 @@ void BadNetwork::carry(const Address& from, const Address& to, std::span<const s
     if (receiver != places_.end()) receiver->second.in.push(from, to, datagram, now_);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

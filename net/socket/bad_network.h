@@ -5,7 +5,7 @@
 
 #include "socket.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// Probabilities are 0..1, per datagram, independent of each other.
 struct LinkConfig {
@@ -141,8 +141,8 @@ private:
     Time now_{0};
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::BadNetwork, all::LinkConfig, all::LinkStats;
+using impl::BadNetwork, impl::LinkConfig, impl::LinkStats;
 }  // namespace shoal::net

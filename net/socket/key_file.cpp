@@ -18,7 +18,7 @@
 #include "../crypto/entropy.h"
 #include "system_random.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// Returns the first line of a file. Returns nothing if the file cannot be read; errno says why.
@@ -136,4 +136,4 @@ KeyOrWhy<ClientToken> read_token(const std::string& path) {
     return parsed(path, line, parse_client_token, "token: one line from the backend");
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

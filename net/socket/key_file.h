@@ -4,7 +4,7 @@
 #include "../handshake/server_key.h"
 #include "../handshake/token.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// A key or token, or one line that says why there is none.
 template <class T>
@@ -24,9 +24,9 @@ bool write_private(const std::string& path, const std::string& bytes);
 /// Reads a token as the backend prints it, from a file or, if the path is "-", from standard input.
 KeyOrWhy<ClientToken> read_token(const std::string& path);
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::KeyOrWhy, all::load_or_make_private_key, all::read_public_key, all::read_token, all::write_private,
-    all::write_public_key;
+using impl::KeyOrWhy, impl::load_or_make_private_key, impl::read_public_key, impl::read_token,
+    impl::write_private, impl::write_public_key;
 }  // namespace shoal::net

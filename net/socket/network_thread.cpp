@@ -1,6 +1,6 @@
 #include "network_thread.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr Duration kPatience = std::chrono::milliseconds(100);  // longest sleep of the thread
@@ -132,7 +132,6 @@ NetError NetworkThread::receive_arrived() {
     return NetError::none;
 }
 
-/// Sleeps until a datagram arrives or the game wakes the thread.
 void NetworkThread::sleep(bool is_socket_broken) {
     show_stats();
     is_asleep_.exchange(true, std::memory_order_acq_rel);
@@ -152,4 +151,4 @@ void NetworkThread::show_stats() {
     shown_.receive_overflow = receive_overflow_;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

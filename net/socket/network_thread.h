@@ -8,7 +8,7 @@
 
 #include "socket.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// A bounded queue of datagrams without locks: one thread writes, another reads. Allocates at creation only.
 class DatagramRing {
@@ -115,8 +115,8 @@ private:
     std::thread thread_;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::NetworkThread, all::NetworkThreadConfig, all::NetworkThreadStats;
+using impl::NetworkThread, impl::NetworkThreadConfig, impl::NetworkThreadStats;
 }  // namespace shoal::net

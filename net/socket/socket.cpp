@@ -34,7 +34,7 @@
 #endif
 #endif
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 #ifdef _WIN32
@@ -45,7 +45,6 @@ struct System {
     using Length = int;
     using Size = int;
 
-    /// Starts Winsock, which then runs until the process ends.
     static bool start() {
         static WSADATA data;
         static const bool is_started = WSAStartup(MAKEWORD(2, 2), &data) == 0;
@@ -500,4 +499,4 @@ std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_
     return count;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -5,7 +5,7 @@
 
 #include "../endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 struct SocketConfig {
     std::uint32_t receive_buffer_bytes = 1 << 20;  // a request; the system may give less
@@ -120,8 +120,9 @@ Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16
 /// Passes at most `max_datagrams` datagrams to `endpoint` and returns how many; no update() or flush().
 std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl
 
 namespace shoal::net {
-using all::receive_all, all::resolve, all::Socket, all::SocketConfig, all::SocketStats, all::wait_readable;
+using impl::receive_all, impl::resolve, impl::Socket, impl::SocketConfig, impl::SocketStats,
+    impl::wait_readable;
 }  // namespace shoal::net

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #endif
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 bool fill_random(std::span<std::byte> bytes) {
 #ifdef _WIN32
@@ -38,4 +38,4 @@ bool fill_random(std::span<std::byte> bytes) {
     return true;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -25,7 +25,7 @@
 #include "../schema/schema.h"
 #include "../show/sight.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// The argument of validators and mutations.
 class Act {
@@ -155,7 +155,7 @@ ActionOps action_ops() {
 template <class Actions, class T>
 auto finish_act(Actions& actions, const T& action) {
     [[maybe_unused]] bool has_run = !HasMutation<T>;
-    const ecs::all::AtEnd check{[&] {
+    const ecs::impl::AtEnd check{[&] {
         if (!has_run) actions.abandon();
     }};
     if constexpr (!HasMutation<T>) {
@@ -187,8 +187,8 @@ struct Call {
     bool is_late = false;  // on a client: an entity that the action names did not arrive in time, and is null
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 namespace shoal::replication {
-using all::Act, all::Call, all::is_newer, all::PlayerId, all::Tick;
+using impl::Act, impl::Call, impl::is_newer, impl::PlayerId, impl::Tick;
 }  // namespace shoal::replication

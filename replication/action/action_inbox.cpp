@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 bool ActionInbox::read(const Schema& schema, BitReader& in) {
     bool is_empty = true;
@@ -65,4 +65,4 @@ std::size_t ActionInbox::reject() {
     return dropped;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

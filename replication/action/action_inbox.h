@@ -8,7 +8,7 @@
 
 #include "action_wire.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Takes each action once, in the order of its stream. Not thread-safe.
 class ActionInbox {
@@ -68,4 +68,4 @@ private:
     std::uint64_t ignored_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

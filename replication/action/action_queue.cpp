@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 std::size_t ActionQueue::size() const {
     std::size_t count = 0;
@@ -144,4 +144,4 @@ void ActionQueue::on_fate(std::uint64_t packet, bool delivered) {
     while (!sent_.empty() && sent_[0].packet == 0) sent_.pop();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -11,7 +11,7 @@
 #include "../play/uplink.h"
 #include "action_wire.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A payload contains, beginning with the oldest, the actions that are not known to have arrived, as many as
 /// fit. So if a payload is delivered, the server has its actions and all earlier actions. Not thread-safe.
@@ -80,7 +80,7 @@ private:
 
     const Schema& schema_;
     std::array<Stream, kActionStreams> streams_;
-    net::all::Fifo<Sent> sent_;  // packets in flight, the oldest first
+    net::impl::Fifo<Sent> sent_;  // packets in flight, the oldest first
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

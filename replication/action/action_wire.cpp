@@ -6,7 +6,7 @@
 #include "../codec/codec.h"
 #include "../play/control_codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr unsigned kTypeOrder = 2, kAgeOrder = 2, kCountOrder = 0, kNetIdOrder = 8, kLagOrder = 7;
@@ -143,4 +143,4 @@ bool read_event(const Schema& schema, std::span<const std::byte> bytes, ActionEv
     return in.ok() && read_arguments(actions[type].layout, in, event.words) && in.at_padding();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

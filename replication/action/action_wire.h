@@ -16,7 +16,7 @@
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 inline constexpr std::size_t kMaxActionBytes = 512;       // size of the arguments of one action
 inline constexpr std::uint32_t kMaxTouched = 32;          // existing entities that one action changes
@@ -119,4 +119,4 @@ struct ActionResults {
     bool is_valid() const { return results.size() <= kActionStreams * kMaxWaitingActions; }
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -6,9 +6,9 @@
 #include "../codec/codec.h"
 #include "../message.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
-using ecs::all::call_guarded;
+using ecs::impl::call_guarded;
 
 namespace {
 
@@ -133,7 +133,7 @@ std::string ClientActions::take(ActionRecord& record) {
     act_.reset();
     // The hooks of the game that run from here on may do other actions.
     const std::vector<ecs::Entity> created = std::exchange(created_, {});
-    const ecs::all::AtEnd resume{[&] { pause_.reset(); }};
+    const ecs::impl::AtEnd resume{[&] { pause_.reset(); }};
     if (!why.empty()) {
         overlay_.undo(key);
         for (std::size_t i = created.size(); i-- > 0;)
@@ -338,4 +338,4 @@ void ClientActions::reset() {
     is_broken_ = is_playing_ = false;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -17,7 +17,7 @@
 #include "action_queue.h"
 #include "overlay.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Not thread-safe.
 class ClientActions final : private EntityMap {
@@ -208,4 +208,4 @@ private:
     Stats stats_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void Overlay::add(Key action, ecs::Entity entity, ComponentIndex component) {
     if (!receiver_.overlay(entity, component)) return;
@@ -64,4 +64,4 @@ void Overlay::end(Ends&& ends) {
     ended_.clear();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 #include "../receive/receiver.h"
 #include "action_wire.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Values that the client's actions wrote, which the world shows instead of the server's values. There is an
 /// entry for each action and each component of a replica that the action wrote, added or removed. If a
@@ -70,4 +70,4 @@ private:
     std::vector<Entry> ended_;    // entries that the current call removed
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,9 +7,9 @@
 #include "../play/control_codec.h"
 #include "../play/players.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
-using ecs::all::call_guarded;
+using ecs::impl::call_guarded;
 
 namespace {
 
@@ -406,4 +406,4 @@ Resumed ServerActions::replace_client(Player& player) {
             actions.inbox.epoch()};
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -19,7 +19,7 @@
 #include "action.h"
 #include "action_inbox.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Limits of one player's actions.
 struct ActionLimits {
@@ -190,4 +190,4 @@ private:
     std::vector<std::uint32_t> words_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

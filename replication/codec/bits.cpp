@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 // The Golomb codes are specified in ../WIRE.md.
 
@@ -63,4 +63,4 @@ bool BitReader::at_padding() const {
     return std::to_integer<unsigned>(bytes_[position_ / 8]) >> (position_ % 8) == 0;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

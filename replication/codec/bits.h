@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A prefix of this many ones is followed by the value itself in 32 bits.
 inline constexpr unsigned kGolombEscape = 12;
@@ -157,4 +157,4 @@ constexpr std::uint32_t unzigzag(std::uint32_t folded) {
     return (folded >> 1) ^ (0u - (folded & 1));
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -1,7 +1,7 @@
 #pragma once
 // Written by build/bench/train.
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 // One character for each slot of a CodecModel: the index of its probability, from '#' on, without '?' and the
 // backslash.
@@ -36,4 +36,4 @@ inline constexpr char kTable[] =
     "CCCdJdd_YUORMKGG>)#CCCCCDCCRC#dddddddddddddddddRCCCWC9CMaaaaaaaaaaaadddRCFKK31+##CCCGE>LFJAGEE=D@7#5QQ2@"
     "4C'#CCCCCCCCCCCCACCCABBCABBC@BBC@BBC@AAC@ACC=@CC>B;CBCCCABBC;>@C=>@C=AAC:=DCd9DCCDCC1C#CCCCC>/TC";
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

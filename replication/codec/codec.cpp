@@ -10,7 +10,7 @@
 #include "part.h"
 #include "range_coder.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 // The format is specified in ../WIRE.md.
@@ -343,4 +343,4 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
     return static_cast<std::uint32_t>(std::min<std::size_t>(bits, 0x7fffffff));
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -12,7 +12,7 @@
 #include "model.h"
 #include "trend.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// How decisions become bits.
 enum class Coding : std::uint8_t {
@@ -54,4 +54,4 @@ bool read_value(const ComponentLayout& layout, std::span<const std::uint32_t> fr
 /// Greatest number of bits that write_image writes for one component if there is no baseline.
 std::uint32_t max_component_bits(const ComponentLayout& layout);
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

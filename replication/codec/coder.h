@@ -9,7 +9,7 @@
 #include "bits.h"
 #include "model.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A coder of bits: it has no use for probabilities.
 template <class Self>
@@ -85,4 +85,4 @@ private:
     std::size_t bits_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 
 #include "group.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 // Longer insertions and erasures are not recognised as such. In a part inside the elements of another one, an
@@ -189,4 +189,4 @@ bool EditFinder::find_copy(std::uint32_t& source) {
     return false;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 
 #include "../schema/lanes.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// How many elements of the baseline's part are kept, at its start and at its end. The elements between them
 /// are new.
@@ -88,4 +88,4 @@ private:
     std::optional<Edit> last_;                  // the previous edit, if no element was kept since then
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -12,7 +12,7 @@
 #include "coder.h"
 #include "trend.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 inline constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kSymbolOrder = 3, kReferenceOrder = 8;
 inline constexpr unsigned kMaxOrder = 20;  // greatest k
@@ -197,4 +197,4 @@ void code_changed_element(C& coder, const Part& part, const std::uint32_t* old, 
             code_group(coder, part.lanes[i], {i, 1}, {.base = old}, element, last);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

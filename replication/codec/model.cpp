@@ -2,7 +2,7 @@
 
 #include "built_in_model.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 static_assert(sizeof kTable == kModelSlots + 1);
@@ -18,4 +18,4 @@ constexpr CodecModel unpacked() {
 
 constinit const CodecModel kBuiltInModel = unpacked();
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

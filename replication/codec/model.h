@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A CodecModel has one probability for each slot. Each residual table has kResidualSlots slots: three of the
 /// sign, that of the first decision about the class, and one for each class.
@@ -59,4 +59,4 @@ inline constexpr std::uint8_t kProbabilities[64] = {
 /// The model that serves every schema.
 extern const CodecModel kBuiltInModel;
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

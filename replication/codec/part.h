@@ -11,7 +11,7 @@
 #include "edits.h"
 #include "group.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 inline constexpr unsigned kPrefixOrder = 3, kSuffixOrder = 1, kBetweenOrder = 3;
 inline constexpr unsigned kKeptOrder = 3, kEditedOrder = 0;
@@ -205,4 +205,4 @@ void code_part(C& coder, const Part& part, const std::uint32_t* base, Parts<C> p
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

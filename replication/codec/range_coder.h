@@ -5,7 +5,7 @@
 #include "coder.h"
 #include "model.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// How numbers become decisions, of both range coders.
 template <class Self>
@@ -236,4 +236,4 @@ private:
     std::size_t at_ = 0;  // bits that were read, with those of window_
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

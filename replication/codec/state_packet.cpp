@@ -6,7 +6,7 @@
 
 #include "coder.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 // The format is specified in ../WIRE.md.
 namespace {
@@ -162,4 +162,4 @@ StateHeader read_state_header(BitReader& in, bool predicts, bool has_inputs) {
     return header;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -11,7 +11,7 @@
 #include "bits.h"
 #include "codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Greatest distance, in packet numbers, from a packet to an earlier packet that its header names.
 inline constexpr std::uint32_t kMaxPacketDistance = 255;
@@ -143,4 +143,4 @@ std::size_t write_state_header(StateHeader header, BitWriter* out);
 /// knows the anchor's tick, and adds the anchor's age.
 StateHeader read_state_header(BitReader& in, bool predicts = false, bool has_inputs = false);
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

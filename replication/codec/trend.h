@@ -8,7 +8,7 @@
 
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// What the reader of a delta has beside the baseline.
 struct Trend {
@@ -97,4 +97,4 @@ inline void predict_rotation(const Known& known, std::uint32_t first, std::uint3
                 std::clamp<std::int64_t>((sign * now.at[i] + max + 1) >> 1, 0, max));
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

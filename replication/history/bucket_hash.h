@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Chooses the buckets of a hash table. Only somebody who knows the seed can choose many keys that share a
 /// bucket. Use the seed 0 for tables whose keys no stranger chooses. Source: multiply-shift hashing,
@@ -32,4 +32,4 @@ inline std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
     return hash ^ hash >> 31;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

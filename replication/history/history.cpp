@@ -4,7 +4,7 @@
 #include <bit>
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::uint32_t kFirstChunks = 4;     // 1 MiB; memory that is not used yet takes no pages
@@ -181,4 +181,4 @@ void History::clear() {
     *this = {};
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

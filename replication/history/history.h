@@ -10,7 +10,7 @@
 #include "../schema/image.h"
 #include "prefetch.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct Version {
     Tick tick = 0;
@@ -159,4 +159,4 @@ inline std::optional<Version> History::at(Tick tick, Tick horizon, ViewClasses v
     return std::nullopt;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

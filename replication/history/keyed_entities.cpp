@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 NetId keyed_net_id(const ecs::World& world, ecs::Entity entity) {
     const StableKey* const key = world.try_get<StableKey>(entity);
@@ -43,4 +43,4 @@ void KeyedEntities::take(ecs::Entity entity) {
     changed_.push_back({net_id, {}});
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include "../schema/own_components.h"
 #include "net_ids.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Returns the net id that the entity's StableKey reserves. Returns 0 if the entity is dead, has no key, or
 /// has one over kMaxStableKey.
@@ -66,4 +66,4 @@ private:
     ecs::Hook on_add_, on_change_, on_remove_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

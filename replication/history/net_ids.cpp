@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 std::uint32_t NetIds::allocate(ecs::Entity entity) {
     assert(entity && find(entity) == kNone);
@@ -108,4 +108,4 @@ void NetIds::empty_bucket(NetId net_id) {
     buckets_[gap] = kNone;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

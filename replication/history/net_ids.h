@@ -10,7 +10,7 @@
 #include "../schema/pending_id.h"
 #include "bucket_hash.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Name of an entity in packets: never 0. A sender uses an ordinary net id for one entity only. A reserved
 /// one names the entity that has a StableKey, and later perhaps another entity with this key.
@@ -90,4 +90,4 @@ private:
     std::uint64_t released_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Begins to load memory that is needed soon, where the compiler has a way to say so. Any address is safe.
 inline void prefetch(const void* memory) {
@@ -12,4 +12,4 @@ inline void prefetch(const void* memory) {
 #endif
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

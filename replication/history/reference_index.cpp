@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void ReferenceIndex::add(std::uint32_t target, std::uint32_t referrer) {
     if (referrer >= referrers_.size()) referrers_.resize(referrer + std::size_t{1}, kNone);
@@ -54,4 +54,4 @@ void ReferenceIndex::rehash() {
         }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

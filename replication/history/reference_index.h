@@ -7,7 +7,7 @@
 
 #include "bucket_hash.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A multiset of pairs (target, referrer). Targets are any 32-bit numbers, referrers small indices. Memory is
 /// reused: nothing is allocated once the index has grown enough.
@@ -53,4 +53,4 @@ private:
     std::size_t count_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 
 #include "../codec/state_packet.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::size_t kMaxEndedKeys = 64;  // a message that names one more waits
@@ -290,4 +290,4 @@ bool Replicas::is_older_than(NetId net_id, Tick tick) const {
            is_newer(tick, *replica->applied);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -15,7 +15,7 @@
 #include "keyed_entities.h"
 #include "net_ids.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// The net ids of entities that ended lately. Net ids rise, and a net id takes the place of the one that is
 /// lower by kSize. So an ended entity is remembered while about kSize newer entities are created.
@@ -261,4 +261,4 @@ private:
     std::function<void(std::uint32_t)> on_jump_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 // An update forgets the versions of at most this many ticks, or this many versions if these are more ticks.
@@ -334,4 +334,4 @@ void Shadow::forget_past(Tick tick) {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -20,7 +20,7 @@
 #include "net_ids.h"
 #include "reference_index.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 class Shadow final : public EntityMap {
 public:
@@ -187,7 +187,7 @@ private:
         Tick tick;
         std::uint32_t index;
     };
-    net::all::Fifo<Superseded> superseded_;  // entries that got a new version, with the tick; oldest first
+    net::impl::Fifo<Superseded> superseded_;  // entries that got a new version, with the tick; oldest first
     std::uint32_t history_ticks_;
     Tick tick_ = 0;
     Tick horizon_ = 0;  // versions that were replaced at this tick or before were dropped
@@ -204,4 +204,4 @@ private:
     std::uint32_t too_large_count_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 MessageIntake::Verdict MessageIntake::arrive(const MessageLimits& limits, Item& message, bool must_wait) {
     const std::size_t bytes = message.bytes.size();
@@ -44,4 +44,4 @@ bool MessageIntake::pay(const MessageLimits& limits, std::size_t bytes, net::Tim
     return true;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include "../../net/endpoint.h"
 #include "../action/action_wire.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Limits of the typed messages of each player. Messages above the rate wait, in order. A player is
 /// disconnected if too many messages wait, or if for max_wait there was always a message that waited.
@@ -65,4 +65,4 @@ private:
     bool is_new_ = true;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

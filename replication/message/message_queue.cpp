@@ -4,7 +4,7 @@
 #include <bitset>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::size_t kMaxSpares = 32;
@@ -156,4 +156,4 @@ void MessageQueue::recycle(Waiting& waiting) {
     if (spare_.size() < kMaxSpares) spare_.push_back(std::move(waiting));
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

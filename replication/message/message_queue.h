@@ -11,7 +11,7 @@
 #include "../receive/receiver.h"
 #include "typed_messages.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Not thread-safe.
 class MessageQueue {
@@ -79,4 +79,4 @@ private:
     bool must_deliver_all_ = false;  // a handler called deliver_all()
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

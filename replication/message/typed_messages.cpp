@@ -4,7 +4,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 unsigned TypedMessages::type_bits() const {
     return types().size() <= 1 ? 0 : static_cast<unsigned>(std::bit_width(types().size() - 1));
@@ -53,4 +53,4 @@ void TypedMessages::deliver(const Message& message, const MessageInfo& info) {
     type.handler(type.value->get(), info);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -17,7 +17,7 @@
 #include "../play/struct_codec.h"
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// How a message arrived.
 struct MessageInfo {
@@ -133,4 +133,4 @@ void set_handler(ecs::World& world, const Schema& schema, TypedMessages& message
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

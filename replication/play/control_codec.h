@@ -16,7 +16,7 @@
 #include "../schema/fields.h"
 #include "message_kind.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// An aggregate of numbers, bools, enums, strings, vectors, arrays and aggregates of these. An aggregate with
 /// values out of their range has a function is_valid().
@@ -98,4 +98,4 @@ std::optional<T> read_control(std::span<const std::byte> bytes) {
     return in.at_padding() ? std::optional(std::move(message)) : std::nullopt;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// First byte of a message between server and client.
 enum class MessageKind : std::uint8_t {
@@ -36,4 +36,4 @@ enum class MessageOrder : std::uint8_t {
 enum class ActionStream : bool { ordered, independent };
 inline constexpr std::size_t kActionStreams = 2;
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

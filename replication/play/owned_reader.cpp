@@ -6,7 +6,7 @@
 #include "control_codec.h"
 #include "players.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr net::Duration kMaxAhead = std::chrono::seconds(2);
@@ -147,7 +147,7 @@ void OwnedReader::judge(Player& player, const OwnedValue& sent) {
         void* const value = values_[sent.component]->get();
         codec_.restore(component, sent.words, value);
         std::string why = "the server could not check it";  // if the check throws
-        ecs::all::call_guarded(world_, [&] { why = checks_[sent.component](id, entity, value); });
+        ecs::impl::call_guarded(world_, [&] { why = checks_[sent.component](id, entity, value); });
         if (player.id != id) return;  // the check disconnected the player
         if (!why.empty()) return refuse(player, sent, why);
         if (!world_.has(entity, component_id)) return;  // the check removed the component
@@ -169,4 +169,4 @@ void OwnedReader::refuse(Player& player, const OwnedValue& sent, std::string_vie
                                                   std::string(why.substr(0, kMaxRefusalBytes))}));
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

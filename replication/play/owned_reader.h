@@ -18,7 +18,7 @@
 #include "struct_codec.h"
 #include "uplink.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct OwnedStats {
     std::uint64_t taken = 0;    // values written to the world, which had others
@@ -121,4 +121,4 @@ private:
     std::vector<std::uint32_t> words_;  // scratch: a value in the world
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

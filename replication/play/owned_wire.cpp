@@ -3,7 +3,7 @@
 #include "../codec/codec.h"
 #include "control_codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr unsigned kNetIdOrder = 2, kComponentOrder = 2, kEpochOrder = 0, kStepOrder = 0;
@@ -75,4 +75,4 @@ bool read_owned(const Schema& schema, const OwnedValue* previous, const OwnedVal
            in.ok();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

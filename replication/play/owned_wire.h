@@ -10,7 +10,7 @@
 #include "../action/action_wire.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 inline constexpr std::size_t kMaxOwnedValues = 256;  // most values in one payload
 inline constexpr std::size_t kMaxRefusalBytes = 64;  // size of a reason; a longer one is cut
@@ -44,4 +44,4 @@ struct OwnedRefusal {
     bool is_valid() const { return why.size() <= kMaxRefusalBytes; }
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -4,7 +4,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 OwnedWriter::OwnedWriter(ecs::World& world, const Schema& schema, Receiver& receiver)
     : world_(world),
@@ -226,4 +226,4 @@ void OwnedWriter::reset() {
     newest_ = named_ = payloads_left_ = 0;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -15,7 +15,7 @@
 #include "owned_wire.h"
 #include "uplink.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// While this client owns an entity (it has the tag Mine), records can add and remove components with
 /// from_owner(), but change their values only with the OwnerState. A payload contains, beginning with the
@@ -107,11 +107,11 @@ private:
     bool has_input_;                          // of the schema
     bool is_due_ = false;                     // there was no payload since update()
     std::uint32_t payloads_left_ = 0;         // that will carry waiting_; with inputs, all until it is empty
-    net::all::Fifo<Sent> sent_;               // packets in flight, the oldest first
+    net::impl::Fifo<Sent> sent_;              // packets in flight, the oldest first
     std::vector<OwnedRefusal> refusals_;      // to be told
     Receiver::Value captured_;
     BitWriter value_, values_;
     Stats stats_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

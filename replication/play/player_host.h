@@ -11,7 +11,7 @@
 #include "../history/net_ids.h"
 #include "player_id.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct Player;
 struct SchemaStruct;
@@ -36,4 +36,4 @@ protected:
     ~PlayerHost() = default;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

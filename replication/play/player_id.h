@@ -3,9 +3,9 @@
 
 #include "../../net/endpoint.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// The id of a player's seat, equal to the id of the player's first connection.
 using PlayerId = net::PeerId;
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

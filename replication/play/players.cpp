@@ -4,7 +4,7 @@
 #include <cassert>
 #include <optional>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 Player& Players::add(net::PeerId connection, Sender::Peer peer) {
     assert(!find(connection) && "the player was added before");
@@ -52,7 +52,7 @@ const Player* Players::find_connected(net::PeerId connection) const {
     return player && player->connection == connection ? player : nullptr;
 }
 
-Player* Players::must_leave(const net::all::Networks& networks, std::size_t per_machine, std::size_t most) {
+Player* Players::must_leave(const net::impl::Networks& networks, std::size_t per_machine, std::size_t most) {
     std::size_t away = 0, most_of_machine = 0;
     std::unordered_map<std::uint64_t, std::size_t> counts;
     for_each([&](const Player& player) {
@@ -64,7 +64,7 @@ Player* Players::must_leave(const net::all::Networks& networks, std::size_t per_
     std::optional<std::uint64_t> full;
     for (std::size_t place = 0; place < networks.hashes().size(); ++place) {
         const std::uint64_t hash = networks.hashes()[place];
-        if (counts.contains(hash) && counts[hash] >= net::all::Networks::limit_at(place, per_machine))
+        if (counts.contains(hash) && counts[hash] >= net::impl::Networks::limit_at(place, per_machine))
             full = hash;
     }
     Player* longest = nullptr;
@@ -92,4 +92,4 @@ Player* Players::find_by_ticket(const Ticket& ticket, std::uint64_t client_id, T
     return nullptr;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -22,7 +22,7 @@
 #include "seat.h"
 #include "ticket.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// All that a server knows about a player.
 struct Player {
@@ -39,7 +39,7 @@ struct Player {
     Sender::Peer peer = 0;
     Seat seat;
     SeatKey key;
-    net::all::Networks networks;                // of its last connection, if the player is away
+    net::impl::Networks networks;               // of its last connection, if the player is away
     std::deque<std::vector<std::byte>> unsent;  // control messages that found no room, the oldest first
     std::size_t unsent_bytes = 0;               // sum of their sizes
     // Entities that messages to the client named before it had acknowledged them, by net id.
@@ -78,9 +78,9 @@ public:
     }
     /// Returns the player that must leave so that one more player, of these networks, can be away; null if
     /// there is room. At most `most` players are away, and of each machine and network as many as
-    /// net::all::Networks::limit_at() says for `per_machine`. The player that is away longest leaves: of a
+    /// net::impl::Networks::limit_at() says for `per_machine`. The player that is away longest leaves: of a
     /// network that has no room, or else of the machine that has most players away.
-    Player* must_leave(const net::all::Networks& networks, std::size_t per_machine, std::size_t most);
+    Player* must_leave(const net::impl::Networks& networks, std::size_t per_machine, std::size_t most);
     /// Returns the player whose seat a connection with this client id can take with the ticket. If there is
     /// none, counts why not, and returns null.
     Player* find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats);
@@ -104,4 +104,4 @@ private:
     std::vector<Player*> by_peer_;        // null: there is none
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

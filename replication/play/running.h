@@ -7,7 +7,7 @@
 
 #include "../../ecs/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// What a server or client knows of the functions of the game that it calls.
 struct RunState {
@@ -16,7 +16,7 @@ struct RunState {
 };
 enum class Caller : std::uint8_t { game, net };
 
-/// Lives while functions of the game may be called, each through ecs::all::call_guarded(). The end of the
+/// Lives while functions of the game may be called, each through ecs::impl::call_guarded(). The end of the
 /// outermost one throws the first exception of them and of hooks. But no exception passes through net: what
 /// is thrown in a callback of net waits in the RunState for the next function that the game calls.
 class [[nodiscard]] Running {
@@ -26,7 +26,7 @@ public:
           state_(state),
           before_(std::exchange(state.is_running, true)) {
         if (caller == Caller::game && state.thrown != nullptr)
-            ecs::all::keep_exception(world, std::exchange(state.thrown, nullptr));
+            ecs::impl::keep_exception(world, std::exchange(state.thrown, nullptr));
     }
     ~Running() noexcept(false) { state_.is_running = before_; }
     Running(const Running&) = delete;
@@ -42,8 +42,8 @@ private:
 template <class... Arguments, class Fn>
 auto guarded(ecs::World& world, Fn fn) {
     return [&world, fn = std::move(fn)](Arguments... arguments) mutable {
-        ecs::all::call_guarded(world, [&] { fn(arguments...); });
+        ecs::impl::call_guarded(world, [&] { fn(arguments...); });
     };
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

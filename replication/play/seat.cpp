@@ -3,7 +3,7 @@
 #include <cassert>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 std::string_view describe(Phase phase) {
     constexpr std::string_view kTexts[] = {"not connected", "waiting to load", "loading the world",
@@ -30,4 +30,4 @@ void Seat::come_back(bool keeps, net::Time now) {
     if (keeps) load(now);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 #include "../../ecs/entity.h"
 #include "../../net/endpoint.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 enum class Phase : std::uint8_t {
     disconnected,
@@ -89,4 +89,4 @@ private:
     ecs::Entity player_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

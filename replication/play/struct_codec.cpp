@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 StructValue::StructValue(const SchemaType& type)
     : type_(type), memory_(::operator new (type.size, std::align_val_t{type.align})) {
@@ -36,4 +36,4 @@ void StructCodec::write(ecs::World& world, ecs::Entity entity, ecs::ComponentId 
     });
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

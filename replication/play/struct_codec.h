@@ -8,7 +8,7 @@
 #include "../schema/lanes.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Owns one value of a type of the schema. The constructor makes the value, the destructor destroys it.
 class StructValue {
@@ -52,4 +52,4 @@ private:
     ComponentLayout::Misfits misfits_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -4,7 +4,7 @@
 
 #include "control_codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 std::vector<std::byte> Ticket::bytes() const {
     BitWriter out;
@@ -17,8 +17,8 @@ std::optional<Ticket> Ticket::from(std::span<const std::byte> bytes) {
 }
 
 bool SeatKey::accepts(const Ticket& ticket) const {
-    const bool is_newest = net::all::equal_in_constant_time(ticket.secret, newest_);
-    const bool is_used = net::all::equal_in_constant_time(ticket.secret, used_);
+    const bool is_newest = net::impl::equal_in_constant_time(ticket.secret, newest_);
+    const bool is_used = net::impl::equal_in_constant_time(ticket.secret, used_);
     return is_newest | is_used;
 }
 
@@ -29,10 +29,10 @@ void SeatKey::use(const Ticket& ticket, net::Entropy& entropy) {
 }
 
 std::array<std::byte, 16> SeatKey::new_secret(net::Entropy& entropy) {
-    const net::all::SecretKey key = entropy.next_key();
+    const net::impl::SecretKey key = entropy.next_key();
     std::array<std::byte, 16> secret{};
     std::copy_n(key.bytes().begin(), secret.size(), secret.begin());
     return secret;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -12,7 +12,7 @@
 #include "message_kind.h"
 #include "player_id.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Secret: whoever has it can take the player's seat.
 struct Ticket {
@@ -67,7 +67,7 @@ public:
     bool accepts(const Ticket& ticket) const;
     /// Returns whether the ticket was valid until the last use().
     bool is_outdated(const Ticket& ticket) const {
-        return net::all::equal_in_constant_time(ticket.secret, outdated_);
+        return net::impl::equal_in_constant_time(ticket.secret, outdated_);
     }
     /// Call it when a connection took the seat with this ticket. Requires accepts(ticket). Makes a new
     /// ticket.
@@ -84,4 +84,4 @@ private:
     std::array<std::byte, 16> newest_{}, used_{}, outdated_{};
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

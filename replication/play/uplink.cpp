@@ -1,6 +1,6 @@
 #include "uplink.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 // The format is specified in ../WIRE.md.
 
@@ -54,4 +54,4 @@ bool UplinkReader::read(Player& player, std::uint64_t packet, std::span<const st
     return true;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include "../../net/endpoint.h"
 #include "../codec/bits.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// The sections of a client's payload, in the order of the payload. Each may be missing.
 enum class Section : std::uint8_t { inputs, actions, owned_state };
@@ -92,4 +92,4 @@ private:
     std::array<SectionReader*, kSections> readers_{};
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

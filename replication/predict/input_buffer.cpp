@@ -5,7 +5,7 @@
 
 #include "input_log.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 InputBuffer::InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience,
                          net::Duration tick)
@@ -82,4 +82,4 @@ std::span<const std::uint32_t> InputBuffer::take(Tick tick) {
     return out_;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

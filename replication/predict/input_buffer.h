@@ -10,7 +10,7 @@
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Counts what happened to the inputs of a player. T is the input type of the schema.
 struct InputStats {
@@ -79,4 +79,4 @@ private:
     InputStats stats_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 InputClock::Advance InputClock::advance(const ServerClock& server, std::optional<double> lead, net::Time now,
                                         net::Duration rtt, net::Duration rtt_var) {
@@ -42,4 +42,4 @@ InputClock::Advance InputClock::advance(const ServerClock& server, std::optional
     return {server.wrapped(before + 1), static_cast<std::uint32_t>(tick_ - before), false};
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

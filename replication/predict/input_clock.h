@@ -7,7 +7,7 @@
 
 #include "../receive/server_clock.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// P never decreases. It keeps the wanted lead, see LeadMeter. If P must change, it runs faster or slower. It
 /// stands while no state arrives. Not thread-safe.
@@ -51,4 +51,4 @@ private:
     double lead_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -6,7 +6,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 // The format is specified in ../WIRE.md.
 
@@ -147,4 +147,4 @@ bool InputSection::read(const SchemaStruct& type, std::span<const std::uint32_t>
     return in.ok();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -13,7 +13,7 @@
 #include "../schema/schema.h"
 #include "../show/render_time.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Number of ticks whose inputs and predicted values are kept: those of at least one second, a power of two.
 Tick ticks_kept(net::Duration tick);
@@ -134,4 +134,4 @@ struct InputSection {
     }
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void LeadMeter::add(double need, double lead, net::Time now) {
     least_need_.add(-need, now);
@@ -69,4 +69,4 @@ std::optional<double> LeadMeter::wanted(double loss, double inputs_per_packet, n
     return wanted_;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

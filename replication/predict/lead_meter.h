@@ -7,7 +7,7 @@
 
 #include "../receive/server_clock.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// The lead is the position of the input clock minus ServerClock::schedule(), in ticks. Each packet with
 /// inputs measures a need: the lead with which its oldest new input would have arrived just in time. Not
@@ -55,4 +55,4 @@ private:
     bool is_urgent_ = false;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

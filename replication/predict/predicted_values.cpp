@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::uint32_t kWordBits = 32;
@@ -157,4 +157,4 @@ void PredictedValues::round_changes(ecs::ChangeCollector& changes, ecs::Componen
     changes.clear();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

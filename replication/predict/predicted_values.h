@@ -11,7 +11,7 @@
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Reads and compares the predicted components of entities in one world. A row describes one entity at one
 /// tick: which predicted components it has, and their lanes. Not thread-safe.
@@ -66,4 +66,4 @@ private:
     ComponentLayout::Misfits misfits_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

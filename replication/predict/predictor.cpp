@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, net::Duration max_lead)
     : world_(world),
@@ -340,7 +340,7 @@ void Predictor::run(Tick tick, bool is_new) {
     const float seconds = std::chrono::duration<float>(tick_).count();
     const Step::Context context{queries_, receiver_, seed_, true};
     const auto step = [&](bool is_first) {
-        ecs::all::call_guarded(world_, [&] { on_step_(Step(tick, seconds, is_first, context)); });
+        ecs::impl::call_guarded(world_, [&] { on_step_(Step(tick, seconds, is_first, context)); });
     };
     if (is_new && check_ && check_->is_due(tick)) {
         check_->run(tick, step);
@@ -354,4 +354,4 @@ void Predictor::run(Tick tick, bool is_new) {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -21,7 +21,7 @@
 #include "step.h"
 #include "step_check.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct PredictionStats {
     std::uint64_t ticks = 0;            // steps run for the first time
@@ -168,4 +168,4 @@ private:
     PredictionStats stats_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 
 #include "../play/players.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, Sender& sender, Players& players,
                            net::Duration tick)
@@ -17,7 +17,7 @@ ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, Sender& send
       codec_(seen_by_),
       value_(type_),
       component_(schema.components()[schema.input_component()].bind(world)),
-      with_input_(world, std::array{ecs::all::QueryCore::Term{component_, ecs::all::QueryCore::Use::with}}),
+      with_input_(world, std::array{ecs::impl::QueryCore::Term{component_, ecs::impl::QueryCore::Use::with}}),
       tick_(tick) {
     codec_.quantise(type_, value_.get(), neutral_);
 }
@@ -78,4 +78,4 @@ const Player* ServerInputs::player_of(ecs::Entity entity) const {
     return owner ? players_.find_peer(*owner) : nullptr;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

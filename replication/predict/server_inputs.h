@@ -13,7 +13,7 @@
 #include "input_buffer.h"
 #include "input_log.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 class Players;
 
@@ -59,7 +59,7 @@ private:
     StructCodec codec_;
     StructValue value_;
     ecs::ComponentId component_;
-    ecs::all::QueryCore with_input_;
+    ecs::impl::QueryCore with_input_;
     net::Duration tick_;
     Tick next_ = 0;                     // tick of the next apply()
     std::optional<net::Time> applied_;  // time of the last apply()
@@ -71,4 +71,4 @@ private:
     std::uint64_t packet_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
@@ -116,4 +116,4 @@ void Smoothing::show(const Shown& shown, double fraction, const void* type, void
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include "../schema/schema.h"
 #include "../show/mixer.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Computes the shown numbers of predicted components with a Display. After a correction, the old shown value
 /// minus the new value is the error. It is added to the shown value, and shrinks to about a third in each
@@ -89,4 +89,4 @@ void Smoothing::begin(ecs::Entity entity, Shown& shown, Drawn&& drawn) const {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -4,7 +4,7 @@
 
 #include "../history/bucket_hash.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// Mixes seed and tick one after the other. With their sum, a seed that is less by 1 would give the same
@@ -25,4 +25,4 @@ std::uint64_t Step::random(ecs::Entity entity, std::uint32_t salt) const {
     return mix(mix_tick(context_.seed, tick), std::uint64_t{net_id} << 32 | salt);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

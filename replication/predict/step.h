@@ -10,7 +10,7 @@
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A client's entity has this tag while the client predicts it.
 struct Predicted {};
@@ -86,8 +86,8 @@ private:
 /// A step function of the game.
 using OnStep = std::function<void(const Step&)>;
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 namespace shoal::replication {
-using all::Predicted, all::Step;
+using impl::Predicted, impl::Step;
 }  // namespace shoal::replication

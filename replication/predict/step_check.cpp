@@ -8,7 +8,7 @@
 
 #include "../play/struct_codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 std::size_t bytes_of(const Leaf& leaf) {
@@ -166,4 +166,4 @@ bool StepCheck::report_differences(Tick tick) {
     return is_found;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

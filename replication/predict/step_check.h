@@ -11,7 +11,7 @@
 #include "../../ecs/query.h"
 #include "step.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Something that a step function did, but must not do: see Step.
 struct StepFault {
@@ -81,4 +81,4 @@ private:
     std::vector<Saved> before_, first_, second_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

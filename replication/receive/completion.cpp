@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void Completion::insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker,
                         const std::optional<StateHeader::Group>& group) {
@@ -60,4 +60,4 @@ void Completion::check_groups() {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

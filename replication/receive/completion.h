@@ -8,7 +8,7 @@
 
 #include "../codec/state_packet.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// One per connection; not thread-safe.
 class Completion {
@@ -72,4 +72,4 @@ private:
     Marker marker_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -6,7 +6,7 @@
 
 #include "../codec/codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// Returns whether `tick` is newer than all versions, but 2^31 ticks or more after the oldest one.
@@ -245,4 +245,4 @@ void Decoder::reset() {
     rebases_.clear();
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

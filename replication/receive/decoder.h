@@ -16,7 +16,7 @@
 #include "completion.h"
 #include "local_writes.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
@@ -149,4 +149,4 @@ private:
     std::vector<std::uint32_t> staged_words_, words_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

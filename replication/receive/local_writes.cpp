@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 LocalWrites::LocalWrites(Binding& binding, const Replicas& replicas, const OnLocalWrite& on_local_write)
     : replicas_(replicas), on_local_write_(on_local_write) {
@@ -38,4 +38,4 @@ void LocalWrites::watch(ecs::World& world, ecs::ComponentId id, const SchemaComp
                               }));
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -10,7 +10,7 @@
 #include "../history/replicas.h"
 #include "../schema/binding.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Called with a replica, and the name of a component or relation of the schema that the game just added to
 /// it, wrote or removed. Called as a hook: it must not change the world.
@@ -49,4 +49,4 @@ private:
     std::vector<ecs::Hook> hooks_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// The image that the world has of a replica; no shape if there is none yet.
@@ -417,4 +417,4 @@ void Receiver::reset() {
     complete_count_ = 0;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

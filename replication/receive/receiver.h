@@ -20,7 +20,7 @@
 #include "local_writes.h"
 #include "server_clock.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Writes the versions that its Decoder reads to the world. Not thread-safe. The world may have other
 /// entities beside the replicas.
@@ -257,4 +257,4 @@ private:
     std::size_t complete_count_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

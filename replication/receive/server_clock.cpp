@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void RecentGreatest::add(double value, net::Time now) {
     const std::int64_t number = now / kSpan;
@@ -57,4 +57,4 @@ void ServerClock::take(net::Time now) {
     best_ = kNever;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

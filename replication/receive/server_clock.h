@@ -8,7 +8,7 @@
 #include "../../net/endpoint.h"
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// The greatest of values that measure the same quantity, less errors that vary, for example delays: the
 /// greatest of the last two seconds. If all values of the last half second are less than that by more than 1,
@@ -102,4 +102,4 @@ private:
     RecentGreatest offset_;    // position - schedule()
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 class TargetRecorder final : public EntityMap {
@@ -395,4 +395,4 @@ void Binding::remove_others(ecs::Entity entity, const Image& now, EntityMap& map
         if (!is_in(held, relation)) remove_other_pairs(entity, relation, now, map);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 #include "image.h"
 #include "schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Owns the shapes of all images of the world's entities. World and schema must outlive the binding. Not
 /// thread-safe.
@@ -138,4 +138,4 @@ private:
     ComponentLayout::Misfits misfits_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

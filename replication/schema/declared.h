@@ -14,7 +14,7 @@
 #include "view_class.h"
 #include "walk.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 template <class T>
 struct Field;
@@ -27,7 +27,7 @@ inline constexpr bool is_field_of<Field<Base>, T> = std::same_as<Base, T> || std
 template <class T, class Member>
 CodecRange range_of(Member T::*member, const FieldCodec& codec) {
     const T object{};
-    return {offset_in(object, object.*member), sizeof(Member), ecs::all::type_name<Member>(), codec, {}};
+    return {offset_in(object, object.*member), sizeof(Member), ecs::impl::type_name<Member>(), codec, {}};
 }
 
 /// Appends ranges inside of an object at `offset`.
@@ -201,7 +201,7 @@ requires(sizeof...(Given) > 0) Field<T> element(Member T::*member, const Given&.
 template <class T, CodecOption<typename T::value_type>... Given>
 requires(is_sequence<T> && sizeof...(Given) > 0) Field<T> inner(const Given&... given) {
     const Declared<typename T::value_type> inside(given...);
-    return {{{0, sizeof(T), ecs::all::type_name<T>(), inside.all, inside.ranges}}};
+    return {{{0, sizeof(T), ecs::impl::type_name<T>(), inside.all, inside.ranges}}};
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

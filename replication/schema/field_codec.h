@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// How one field is turned into lanes. Made by the functions below.
 struct FieldCodec {
@@ -114,4 +114,4 @@ constexpr std::uint32_t scalars_of(FieldCodec::Kind kind) {
 inline constexpr std::uint32_t kDefaultMaxString = 64;  // bytes
 inline constexpr std::uint32_t kDefaultMaxVector = 16;  // elements
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Greatest number of direct fields of a struct; nest structs to have more.
 inline constexpr std::size_t kMaxFields = 24;
@@ -180,4 +180,4 @@ void for_each_field(T& object, Visit&& visit) {
     with_fields(object, [&](auto&... fields) { (visit(fields), ...); });
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

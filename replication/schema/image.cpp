@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::uint32_t kReplicaBytes = 1024;         // an entity without components
@@ -185,4 +185,4 @@ Image keep_owned(const Schema& schema, const Image& before, const Image& now,
     });
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

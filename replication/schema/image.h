@@ -11,7 +11,7 @@
 
 #include "schema.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Number of a step of the server's simulation. It wraps around: compare with is_newer().
 using Tick = std::uint32_t;
@@ -190,4 +190,4 @@ Image visible_part(const Image& image, const View& view, ShapeTable& shapes,
 Image keep_owned(const Schema& schema, const Image& before, const Image& now,
                  std::vector<std::uint32_t>& words);
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr double kMaxSteps = 4294967295.0;
@@ -466,4 +466,4 @@ bool ComponentLayout::sums_match(const std::uint32_t* parts) const {
     return true;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -13,7 +13,7 @@
 #include "../../ecs/entity.h"
 #include "field_codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Returns the offset of an object in the one around it, in bytes.
 template <class Outer, class Inner>
@@ -275,4 +275,4 @@ void ComponentLayout::describe(Mix&& mix) const {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

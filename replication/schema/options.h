@@ -9,7 +9,7 @@
 
 #include "../../ecs/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// How a client shows a component at a time between two versions, see Client::sample(). Made by the functions
 /// below.
@@ -171,4 +171,4 @@ GridPlace place_of(const T& at) {
     return place;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// An entity is replicated while it has this tag.
 struct Replicated {};
@@ -64,4 +64,4 @@ struct Cluster {
     bool operator==(const Cluster&) const = default;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 #include "../../ecs/world.h"
 #include "lanes.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A pair of one source.
 template <class R>
@@ -36,7 +36,7 @@ struct PairOps {
     explicit operator bool() const { return gather != nullptr; }
 };
 
-template <ecs::all::Relation R>
+template <ecs::impl::Relation R>
 void gather_pairs(ecs::World& world, ecs::Entity source, EntityMap& map, std::vector<ecs::Entity>& unknown,
                   void* to) {
     std::vector<PairRow<R>>& rows = *static_cast<std::vector<PairRow<R>>*>(to);
@@ -56,7 +56,7 @@ void gather_pairs(ecs::World& world, ecs::Entity source, EntityMap& map, std::ve
     });
 }
 
-template <ecs::all::Relation R>
+template <ecs::impl::Relation R>
 PairOps pair_ops() {
     PairOps ops;
     ops.gather = gather_pairs<R>;
@@ -69,4 +69,4 @@ PairOps pair_ops() {
     return ops;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Name of an entity that a client spawned ahead of the server, in the client's actions and in full records
 /// for this client. It is not a net id, but takes the place of one in references. 0: none.
@@ -17,4 +17,4 @@ constexpr PendingId pending_after(PendingId id, std::uint32_t n = 1) {
     return kFirstPending | ((id - kFirstPending - 1 + n) % 0xff'ffff + 1);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

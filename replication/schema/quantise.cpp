@@ -6,7 +6,7 @@
 #include <numbers>
 #include <string_view>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using Kind = FieldCodec::Kind;
@@ -230,4 +230,4 @@ const std::uint32_t* restore_computed(const Leaf& leaf, const std::uint32_t* lan
     return lanes + computed(leaf).lanes;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

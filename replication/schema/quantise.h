@@ -8,7 +8,7 @@
 
 #include "lanes.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Returns whether the functions below are for this codec.
 constexpr bool is_computed(FieldCodec::Kind kind) {
@@ -26,4 +26,4 @@ std::uint32_t* quantise_computed(const Leaf& leaf, const void* value, std::uint3
 /// Writes the fields of a leaf, and returns the end of its lanes. Any lanes up to Lane::max are safe.
 const std::uint32_t* restore_computed(const Leaf& leaf, const std::uint32_t* lanes, void* value);
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 #include "../../net/bytes.h"
 #include "../codec/codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 // Hash, signature and summary are specified in ../WIRE.md.
@@ -65,7 +65,7 @@ public:
 
 private:
     explicit SummaryReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-    std::uint32_t number(std::size_t at) const { return net::all::load<std::uint32_t>(&bytes_[at]); }
+    std::uint32_t number(std::size_t at) const { return net::impl::load<std::uint32_t>(&bytes_[at]); }
 
     std::span<const std::byte> bytes_;
 };
@@ -313,7 +313,7 @@ std::vector<std::byte> Schema::summary() const {
     const std::vector<Named> all = declared();
     const std::size_t count = std::min(all.size(), kMaxSummaryEntries);
     std::vector<std::byte> bytes(1 + count * kSummaryEntryBytes);
-    net::all::ByteWriter out(bytes);
+    net::impl::ByteWriter out(bytes);
     out.u8(components_.size() - required_count());
     for (std::size_t i = 0; i < count; ++i) {
         out.u32(all[i].id);
@@ -383,4 +383,4 @@ void Schema::use() const {
     is_used_ = true;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -40,7 +40,7 @@
 #include "view_class.h"
 #include "walk.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Its address identifies a C++ type in this program.
 template <class T>
@@ -130,7 +130,7 @@ public:
 
     /// Declares an empty component: only its presence replicates. Options: view classes, everywhere(),
     /// every() and fresh_within().
-    template <ecs::all::Tag T, TagOption... Options>
+    template <ecs::impl::Tag T, TagOption... Options>
     void tag(std::string_view name, const Options&... options) {
         add_tag<T>(name, Declared<T>(options...));
     }
@@ -139,13 +139,13 @@ public:
     /// its target replicates. Options as for a component; max_length(), as the codec for the component, is
     /// the greatest number of targets of one source. If a source has more targets, those with the lowest net
     /// ids replicate.
-    template <ecs::all::Relation R, PairOption<R>... Options>
+    template <ecs::impl::Relation R, PairOption<R>... Options>
     void pair(std::string_view name, const Options&... options);
 
     /// Makes players see entities with a T only while they are near one of the player's viewpoints, see
     /// PlayerView::from(). T has fields x and y, and z if the world has three dimensions. It need not be
     /// declared as a component. A schema has at most one grid. It has no effect on clients.
-    template <ecs::all::Value T>
+    template <ecs::impl::Value T>
     void grid(const GridOptions& options) {
         static_assert(
             HasPlace<T>,
@@ -156,7 +156,7 @@ public:
         if constexpr (HasPlace<T>) add_grid<T>({all, {}, {}}, place_of<T>);
     }
     /// As grid(options), but place(const T&) returns the GridPlace.
-    template <ecs::all::Value T, std::invocable<const T&> Fn>
+    template <ecs::impl::Value T, std::invocable<const T&> Fn>
     void grid(const GridOptions& options, Fn place) {
         add_grid<T>({options, {}, {}}, std::move(place));
     }
@@ -169,7 +169,7 @@ public:
 
     /// Declares a component whose singleton replicates, with options as for a component. The server's
     /// singleton gets the tag Replicated; its replica is the client's singleton.
-    template <ecs::all::Value T, ComponentOption<T>... Options>
+    template <ecs::impl::Value T, ComponentOption<T>... Options>
     void singleton(std::string_view name, const Options&... options);
 
     /// Declares a struct that is sent by itself, see Server::send(). Its fields may have the same types
@@ -262,12 +262,12 @@ public:
     /// As find_struct(), but stops the program if T is not declared.
     template <class T>
     std::size_t require_struct(StructKind kind) const {
-        return require_struct(kind, &type_address<T>, ecs::all::type_name<T>());
+        return require_struct(kind, &type_address<T>, ecs::impl::type_name<T>());
     }
     /// As find(), but stops the program if T is not a component with from_owner().
     template <class T>
     ComponentIndex require_owned() const {
-        return require_owned(find<T>(), ecs::all::type_name<T>());
+        return require_owned(find<T>(), ecs::impl::type_name<T>());
     }
 
 private:
@@ -364,7 +364,7 @@ void Schema::component(std::string_view name, const Options&... options) {
     Declared<T> all(options...);
     if (all.has_two_roles) fail(name, "has two roles: it can be predicted() or from_owner(), not both");
     if (all.has_two_displays) fail(name, "is shown in two ways, of which shown_by() is one");
-    if constexpr (ecs::all::Relation<T>) {
+    if constexpr (ecs::impl::Relation<T>) {
         fail(name, "is a relation: declare it with pair()");
     } else if constexpr (std::is_empty_v<T>) {
         if (!all.fits_tag())
@@ -378,7 +378,7 @@ void Schema::component(std::string_view name, const Options&... options) {
     }
 }
 
-template <ecs::all::Relation R, PairOption<R>... Options>
+template <ecs::impl::Relation R, PairOption<R>... Options>
 void Schema::pair(std::string_view name, const Options&... options) {
     static_assert(std::is_copy_constructible_v<R> && std::default_initializable<R>);
     using Rows = std::vector<PairRow<R>>;
@@ -388,7 +388,7 @@ void Schema::pair(std::string_view name, const Options&... options) {
     if (ops.is_exclusive && targets.max_length != 0) fail(name, "is exclusive: max_length() is 1");
     if (ops.is_exclusive) targets.max_length = 1;
     Declared<Rows> rows;
-    rows.ranges.push_back({0, sizeof(Rows), ecs::all::type_name<Rows>(), targets, {}});
+    rows.ranges.push_back({0, sizeof(Rows), ecs::impl::type_name<Rows>(), targets, {}});
     append_ranges(rows.ranges[0].elements, of_relation.ranges, ops.value_offset);
     SchemaComponent out = make_component<R>(name, of_relation);
     describe(out, kComponent, rows, 1);
@@ -399,10 +399,10 @@ void Schema::pair(std::string_view name, const Options&... options) {
 
 template <class T>
 void Schema::optional() {
-    make_optional(&type_address<T>, ecs::all::type_name<T>());
+    make_optional(&type_address<T>, ecs::impl::type_name<T>());
 }
 
-template <ecs::all::Value T, ComponentOption<T>... Options>
+template <ecs::impl::Value T, ComponentOption<T>... Options>
 void Schema::singleton(std::string_view name, const Options&... options) {
     component<T>(name, options...);
     SchemaComponent& out = components_[find<T>()];
@@ -427,7 +427,7 @@ void Schema::message(std::string_view name, const Options&... options) {
 
 template <std::default_initializable T, CodecOption<T>... Options>
 void Schema::input(std::string_view name, const Options&... options) {
-    static_assert(ecs::all::Value<T> && std::is_copy_assignable_v<T>,
+    static_assert(ecs::impl::Value<T> && std::is_copy_assignable_v<T>,
                   "an input is a copyable struct with fields");
     if (find<Mine>() == kMaxComponents) {
         tag<Mine>("mine", to_owner());
@@ -456,15 +456,16 @@ void Schema::add_grid(GridRule rule, Fn place) {
     add(std::move(rule));
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 namespace shoal::replication {
-using all::angle, all::angular, all::any_float, all::at_most, all::bounded, all::Despawn, all::Display,
-    all::element, all::every, all::everywhere, all::field, all::fixed_point, all::follows,
-    all::for_each_field, all::fresh_within, all::from_owner, all::GridOptions, all::GridPlace,
-    all::half_float, all::independent, all::inner, all::kMaxEntityBytes, all::kMaxStableKey, all::linear,
-    all::max_length, all::Mine, all::predicted, all::Press, all::quantised, all::quantised_bits, all::Replica,
-    all::Replicated, all::Schema, all::shown_by, all::slerp, all::smallest_three, all::StableKey,
-    all::to_all_groups, all::to_everyone, all::to_group, all::to_others, all::to_owner, all::to_predictors,
-    all::ToPredict, all::unit_vector, all::ViewClasses, all::with_state;
+using impl::angle, impl::angular, impl::any_float, impl::at_most, impl::bounded, impl::Despawn, impl::Display,
+    impl::element, impl::every, impl::everywhere, impl::field, impl::fixed_point, impl::follows,
+    impl::for_each_field, impl::fresh_within, impl::from_owner, impl::GridOptions, impl::GridPlace,
+    impl::half_float, impl::independent, impl::inner, impl::kMaxEntityBytes, impl::kMaxStableKey,
+    impl::linear, impl::max_length, impl::Mine, impl::predicted, impl::Press, impl::quantised,
+    impl::quantised_bits, impl::Replica, impl::Replicated, impl::Schema, impl::shown_by, impl::slerp,
+    impl::smallest_three, impl::StableKey, impl::to_all_groups, impl::to_everyone, impl::to_group,
+    impl::to_others, impl::to_owner, impl::to_predictors, impl::ToPredict, impl::unit_vector,
+    impl::ViewClasses, impl::with_state;
 }  // namespace shoal::replication

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cstdint>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A set of view classes. For each entity, a peer is either its owner or one of the others; a peer can also
 /// be in groups, for example a team, and it may predict the entity. A component is sent to the peers that are
@@ -52,4 +52,4 @@ constexpr bool overlap(ViewClasses a, ViewClasses b) {
     return (a & b) != ViewClasses{};
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// Returns whether a scalar continues the last leaf, whose codec is for several scalars. If so, counts the
@@ -91,7 +91,7 @@ bool LayoutSink::scalar(std::string_view type, FieldType kind, bool is_enum, std
 
 bool LayoutSink::press(std::size_t offset) {
     if (rows_.back().part != Part::kNone)
-        return refuse(ecs::all::type_name<Press>(), "it is in a string, vector, optional or map");
+        return refuse(ecs::impl::type_name<Press>(), "it is in a string, vector, optional or map");
     Leaf leaf{FieldType::u8, false, static_cast<std::uint32_t>(offset), bounded(0, Press::kMax)};
     leaf.is_press = true;
     leaves.push_back(leaf);
@@ -116,4 +116,4 @@ bool LayoutSink::enter(std::string_view type, bool is_string, Part part) {
     return true;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

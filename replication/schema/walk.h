@@ -43,7 +43,7 @@ struct Replicate {
     using NotSpecialised = void;
 };
 
-namespace all {
+namespace impl {
 
 /// A field of an input that says how often something was pressed in one tick. A press is in exactly one tick,
 /// also if the frames of a client are shorter or longer than a tick. Unlike other fields it is not held: an
@@ -298,9 +298,9 @@ template <class T, class Field>
 bool walk_field(const T& object, const Field& field, std::string_view why_outside, const std::byte* base,
                 LayoutSink& sink) {
     sink.next_field();
-    if (!contains(object, field)) return sink.refuse(ecs::all::type_name<Field>(), why_outside);
+    if (!contains(object, field)) return sink.refuse(ecs::impl::type_name<Field>(), why_outside);
     if constexpr (std::same_as<Field, T>) {
-        return sink.refuse(ecs::all::type_name<T>(), "Replicate names the object as a part of itself");
+        return sink.refuse(ecs::impl::type_name<T>(), "Replicate names the object as a part of itself");
     } else {
         return walk(field, base, sink);
     }
@@ -310,7 +310,7 @@ bool walk_field(const T& object, const Field& field, std::string_view why_outsid
 template <class T, class... Fields>
 bool walk_fields(const T& object, [[maybe_unused]] std::string_view why_outside,
                  [[maybe_unused]] const std::byte* base, LayoutSink& sink, const Fields&... fields) {
-    sink.enter_struct(ecs::all::type_name<T>());
+    sink.enter_struct(ecs::impl::type_name<T>());
     const bool ok = (walk_field(object, fields, why_outside, base, sink) && ...);
     sink.leave_struct();
     return ok;
@@ -338,7 +338,7 @@ template <class T, class Element>
 bool walk_element(const Element& element, LayoutSink& sink) {
     const auto* const base = reinterpret_cast<const std::byte*>(&element);
     if constexpr (is_string<T>) {
-        return sink.scalar(ecs::all::type_name<T>(), FieldType::u8, true, 0);
+        return sink.scalar(ecs::impl::type_name<T>(), FieldType::u8, true, 0);
     } else if constexpr (is_map<T>) {
         return walk_fields(element, {}, base, sink, element.first, element.second);
     } else {
@@ -356,19 +356,19 @@ bool walk(const T& object, const std::byte* base, LayoutSink& sink) {
     } else if constexpr (Customised<T>) {
         return walk_parts(object, base, sink);
     } else if constexpr (is_scalar<T>) {
-        return sink.scalar(ecs::all::type_name<T>(), field_type<T>(), std::is_enum_v<T>, offset);
+        return sink.scalar(ecs::impl::type_name<T>(), field_type<T>(), std::is_enum_v<T>, offset);
     } else if constexpr (is_duration<T>) {
         // A duration holds nothing but its count, which it gives no reference to.
         static_assert(sizeof(T) == sizeof(typename T::rep));
         if constexpr (!is_scalar<typename T::rep>) {
-            return sink.refuse(ecs::all::type_name<T>(), "its count is no number");
+            return sink.refuse(ecs::impl::type_name<T>(), "its count is no number");
         } else {
-            return sink.scalar(ecs::all::type_name<T>(), field_type<typename T::rep>(), false, offset);
+            return sink.scalar(ecs::impl::type_name<T>(), field_type<typename T::rep>(), false, offset);
         }
     } else if constexpr (is_sequence<T>) {
         using Element = typename T::value_type;
         if constexpr (!std::is_default_constructible_v<Element> || (is_map<T> && !UsableMap<T>)) {
-            return sink.refuse(ecs::all::type_name<T>(), why_not<T>());
+            return sink.refuse(ecs::impl::type_name<T>(), why_not<T>());
         } else {
             Element element{};
             Part part;
@@ -380,7 +380,7 @@ bool walk(const T& object, const std::byte* base, LayoutSink& sink) {
                 assert(offset_in(element, element.first) == 0);  // a key is restored outside of its entry
                 part.value_offset = static_cast<std::uint32_t>(offset_in(element, element.second));
             }
-            if (!sink.enter(ecs::all::type_name<T>(), is_string<T>, std::move(part))) return false;
+            if (!sink.enter(ecs::impl::type_name<T>(), is_string<T>, std::move(part))) return false;
             const bool ok = walk_element<T>(element, sink);
             sink.leave();
             return ok;
@@ -391,7 +391,7 @@ bool walk(const T& object, const std::byte* base, LayoutSink& sink) {
         return true;
     } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
         if constexpr (field_count<T>() > kMaxFields) {
-            return sink.refuse(ecs::all::type_name<T>(), why_not<T>());
+            return sink.refuse(ecs::impl::type_name<T>(), why_not<T>());
         } else {
             // The structured binding of a bit-field is a temporary copy outside of the object.
             return with_fields(object, [&](const auto&... fields) {
@@ -399,7 +399,7 @@ bool walk(const T& object, const std::byte* base, LayoutSink& sink) {
             });
         }
     } else {
-        return sink.refuse(ecs::all::type_name<T>(), why_not<T>());
+        return sink.refuse(ecs::impl::type_name<T>(), why_not<T>());
     }
 }
 
@@ -424,5 +424,5 @@ requires(is_vector<Innermost<T>> || is_optional<Innermost<T>> || is_map<Innermos
 template <class T>
 using ElementOf = typename ElementTypeOf<T>::type;
 
-}  // namespace all
+}  // namespace impl
 }  // namespace shoal::replication

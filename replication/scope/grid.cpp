@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr double kMaxCorner = 1 << 30;
@@ -194,4 +194,4 @@ void Grid::drop_empty() {
     most_cells_ = std::max<std::size_t>(4'096, 2 * cells_.size());
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -10,7 +10,7 @@
 
 #include "../schema/options.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A peer and the index of an entity in the shadow.
 struct PeerEntry {
@@ -109,4 +109,4 @@ private:
     std::vector<Watch> watches_;      // by peer
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

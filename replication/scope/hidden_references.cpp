@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 RefersTo worst_of(const Schema& schema, const Image& image, const View& view, const NameSight& sight) {
     RefersTo worst = RefersTo::seen;
@@ -51,4 +51,4 @@ void HiddenReferences::add_pairs(const ImageCursor& value, const NameSight& sigh
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include "../history/net_ids.h"
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// What a reference of an image names.
 enum class RefersTo : std::uint8_t {
@@ -47,4 +47,4 @@ private:
     std::vector<std::uint32_t> parts_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

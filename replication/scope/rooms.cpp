@@ -1,6 +1,6 @@
 #include "rooms.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 bool RoomTable::enter(std::uint32_t peer, Room room) {
     if (peer >= of_peer_.size()) of_peer_.resize(peer + std::size_t{1});
@@ -34,4 +34,4 @@ void RoomTable::remove(std::uint32_t entry) {
     of_entry_.erase(found);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

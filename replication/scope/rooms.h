@@ -8,7 +8,7 @@
 
 #include "../../ecs/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A component of a replicated entity: players who did not enter this room (PlayerView::enter()) do not see
 /// it, unless an earlier line of the rule in scope.h applies. Only the server reads it; it is not in the
@@ -70,4 +70,4 @@ private:
     std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> of_entry_;        // rooms by entry
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

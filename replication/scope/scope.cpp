@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 GridPlace sane(const GridPlace& place, bool has_height) {
@@ -332,7 +332,7 @@ double Scope::distance(std::uint32_t peer, ecs::Entity entity) const {
     double least = at ? std::numeric_limits<double>::infinity() : 0;
     if (at && peer < viewpoints_.size())
         for (const GridPlace& from : viewpoints_[peer].places)
-            least = std::min(least, all::distance(from, *at));
+            least = std::min(least, impl::distance(from, *at));
     return least;
 }
 
@@ -348,4 +348,4 @@ Why Scope::why(std::uint32_t peer, ecs::Entity entity) const {
     return why;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

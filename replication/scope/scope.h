@@ -31,7 +31,7 @@
 #include "rooms.h"
 #include "why.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Not thread-safe. A peer is a small number. Entities are named by their index in the shadow, an `entry`.
 class Scope {
@@ -175,4 +175,4 @@ private:
     bool is_used_ = false;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 std::string short_number(double number) {
@@ -58,4 +58,4 @@ std::string describe(const Why& why) {
     return text;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

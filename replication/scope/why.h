@@ -8,7 +8,7 @@
 #include "../schema/image.h"
 #include "rooms.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// In the order in which they are checked: the first that applies is given.
 enum class Reason : std::uint8_t {
@@ -45,4 +45,4 @@ struct Why {
 /// For example "is beyond 60 (at 83.2)".
 std::string describe(const Why& why);
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

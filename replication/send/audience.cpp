@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// The position of the first viewer whose peer is not below `peer`.
@@ -42,4 +42,4 @@ std::size_t Audience::size() const {
     return size;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

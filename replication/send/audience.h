@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Takes 8 bytes for each pair of entity and peer, and nothing for entities that a peer does not see.
 class Audience {
@@ -45,4 +45,4 @@ private:
     std::vector<std::vector<Viewer>> viewers_;  // by entity
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

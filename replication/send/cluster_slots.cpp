@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void ClusterSlots::put(std::uint32_t slot, std::optional<std::uint32_t> cluster) {
     const std::optional<std::uint32_t> before = cluster_of(slot);
@@ -48,4 +48,4 @@ bool ClusterSlots::exceeds(std::uint32_t cluster, std::size_t bits, Tick tick) c
     return slots.excess_tick == tick && bits <= slots.excess;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -10,7 +10,7 @@
 
 #include "../codec/state_packet.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Takes no memory until a slot is put into a cluster. From then on takes 8 bytes for each slot, and 4 more
 /// for each slot in a cluster.
@@ -74,4 +74,4 @@ private:
     std::uint64_t round_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Keeps the acknowledged ticks among the last 64 ticks, and the newest acknowledged tick before them.
 class Deliveries {
@@ -66,4 +66,4 @@ private:
     bool has_older_ = false;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

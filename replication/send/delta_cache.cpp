@@ -4,7 +4,7 @@
 
 #include "../codec/state_packet.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 DeltaCache::DeltaCache(const Shadow& shadow, Coding coding)
     : shadow_(shadow), coding_(coding), visible_shapes_(shadow.schema()) {
@@ -65,4 +65,4 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     return item.delta;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

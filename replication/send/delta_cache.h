@@ -10,7 +10,7 @@
 #include "../history/shadow.h"
 #include "../scope/hidden_references.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Only reads the shadow, so several threads, each with its own cache, can encode at the same time.
 class DeltaCache {
@@ -96,4 +96,4 @@ private:
     std::vector<std::uint32_t> first_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

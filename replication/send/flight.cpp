@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr Tick kOlderGap = 2;
@@ -113,4 +113,4 @@ bool Flight::is_settled(Tick tick) const {
     return has_marker(tick) && marker_missing_ == 0;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -13,7 +13,7 @@
 #include "../codec/state_packet.h"
 #include "peer_view.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 class Flight {
 public:
@@ -87,9 +87,9 @@ private:
     void note_fate(Packet& packet, bool delivered, std::size_t first_record);
     void set_anchor(const Packet& packet, std::size_t first_record);
 
-    net::all::Fifo<Packet> packets_;      // by number, from the oldest one in flight on
-    net::all::Fifo<SentRecord> records_;  // records of all packets, in the same order
-    std::uint64_t anchor_number_ = 0;     // 0: no state packet was acknowledged
+    net::impl::Fifo<Packet> packets_;      // by number, from the oldest one in flight on
+    net::impl::Fifo<SentRecord> records_;  // records of all packets, in the same order
+    std::uint64_t anchor_number_ = 0;      // 0: no state packet was acknowledged
     Tick anchor_tick_ = 0;
     std::vector<std::uint32_t> anchor_slots_;
     // Ticks of acknowledged packets, newest last. The tick of the older versions, which never decreases, is
@@ -115,4 +115,4 @@ void Flight::on_fate(std::uint64_t number, bool delivered, Fn&& fn) {
     note_fate(packets_[index], delivered, record);
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 #include "../../net/endpoint.h"
 #include "../codec/codec.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::size_t kMinRecordBits = 1;    // the smallest record header: one bit for a listed slot
@@ -72,7 +72,7 @@ PeerView::Queue PayloadWriter::next_queue(const PeerView& view) {
         if (candidate.queue != Queue::group) lead_ += candidate.queue == Queue::entering ? bits : -bits;
     }
     const auto head = [&](Queue which) -> const std::uint32_t* {
-        const net::all::Fifo<std::uint32_t>& queue = view.queue(which);
+        const net::impl::Fifo<std::uint32_t>& queue = view.queue(which);
         std::size_t& at = next_[static_cast<std::size_t>(which)];
         while (at < queue.size() && !view[queue[at]].is_pending) ++at;
         return at < queue.size() ? &queue[at] : nullptr;
@@ -95,7 +95,7 @@ PeerView::Queue PayloadWriter::next_queue(const PeerView& view) {
 /// Begins to load what the records of some later positions of a queue need. Each peer sees other entities, so
 /// most of this is in no cache.
 void PayloadWriter::look_ahead(const PeerView& view, PeerView::Queue which, std::size_t position) const {
-    const net::all::Fifo<std::uint32_t>& queue = view.queue(which);
+    const net::impl::Fifo<std::uint32_t>& queue = view.queue(which);
     const auto slot = [&](std::size_t ahead) -> const PeerView::Slot* {
         if (position + ahead >= queue.size()) return nullptr;
         const PeerView::Slot& found = view[queue[position + ahead]];
@@ -117,7 +117,7 @@ void PayloadWriter::gather_from(PeerView::Queue first, std::size_t room_bits, Pe
     while (oversized_bits < kMaxOversizedBits) {
         if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
         const PeerView::Queue which = first == PeerView::Queue::group ? first : next_queue(view);
-        const net::all::Fifo<std::uint32_t>& queue = view.queue(which);
+        const net::impl::Fifo<std::uint32_t>& queue = view.queue(which);
         std::size_t& position = next_[static_cast<std::size_t>(which)];
         if (position == queue.size()) break;
         const std::uint32_t index = queue[position];
@@ -376,4 +376,4 @@ void PayloadWriter::write_bits(const StateHeader& header) {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -12,7 +12,7 @@
 #include "flight.h"
 #include "peer_view.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Holds the memory that writing payloads needs. Nothing else is shared between peers while payloads are
 /// written, so several threads, each with its own writer, can write for different peers at the same time.
@@ -127,4 +127,4 @@ private:
     std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 PeerView::PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers)
     : max_slots_(max_slots), numbers_(numbers) {
     assert(max_slots > 0 && max_slots <= kMaxSlots);
@@ -192,7 +192,7 @@ std::uint32_t PeerView::pending_id(NetId net_id) const {
 }
 
 void PeerView::drop_front(Queue which, std::size_t count) {
-    net::all::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
+    net::impl::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
     std::size_t left = count;
     for (std::size_t i = count; i-- > 0;) {
         const std::uint32_t index = queue[i];
@@ -212,7 +212,7 @@ void PeerView::move_to_their_queues() {
     std::vector<std::uint32_t> misplaced;  // the longest wait last
     tidy();
     for (std::size_t which = kQueues; which-- > 0;) {
-        net::all::Fifo<std::uint32_t>& queue = queues_[which];
+        net::impl::Fifo<std::uint32_t>& queue = queues_[which];
         std::size_t left = queue.size();
         for (std::size_t i = queue.size(); i-- > 0;) {
             const std::uint32_t index = queue[i];
@@ -302,4 +302,4 @@ void PeerView::stop_awaiting(std::uint32_t index) {
     if (awaited_count_ == 0) awaited_ = {};
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

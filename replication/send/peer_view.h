@@ -20,7 +20,7 @@
 #include "schedule.h"
 #include "sent_ticks.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A record in a packet: what PeerView::on_fate() needs when the packet is delivered or lost.
 struct SentRecord {
@@ -208,7 +208,7 @@ public:
     static constexpr std::size_t kQueues = 3 + kMaxGoals;
     /// A queue of slots, the longest wait first; lost records come before. It can contain slots that are not
     /// pending any more: skip them.
-    const net::all::Fifo<std::uint32_t>& queue(Queue which) const {
+    const net::impl::Fifo<std::uint32_t>& queue(Queue which) const {
         return queues_[static_cast<std::size_t>(which)];
     }
     /// The queue that comes first in the next payload: Queue::group, unless it left no room for any slot of
@@ -252,12 +252,12 @@ private:
     const ComponentNumbers* numbers_;
     std::vector<Slot> slots_;
     ViewClasses groups_;
-    Tick long_gap_ = 0;                                          // 0: no deliveries are kept
-    std::unique_ptr<Schedule> schedule_;                         // null: no intervals and goals
-    std::array<net::all::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
-    std::vector<Deliveries> deliveries_;                         // by slot
-    std::vector<std::uint64_t> free_slots_;                      // one bit per slot; 1: free
-    std::size_t first_free_word_ = 0;                            // no word below it has a free slot
+    Tick long_gap_ = 0;                                           // 0: no deliveries are kept
+    std::unique_ptr<Schedule> schedule_;                          // null: no intervals and goals
+    std::array<net::impl::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
+    std::vector<Deliveries> deliveries_;                          // by slot
+    std::vector<std::uint64_t> free_slots_;                       // one bit per slot; 1: free
+    std::size_t first_free_word_ = 0;                             // no word below it has a free slot
     std::vector<std::uint32_t> group_;
     std::int32_t lead_ = 0;
     Queue first_ = Queue::group;
@@ -270,4 +270,4 @@ private:
     std::uint32_t used_count_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 void Schedule::link(std::uint32_t index) {
     Slot& slot = slots_[index];
@@ -22,4 +22,4 @@ void Schedule::wake(std::uint32_t index) {
     resting_count_ -= 1;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

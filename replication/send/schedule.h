@@ -11,7 +11,7 @@
 
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Slots whose change is not due yet rest in a wheel with a bucket for each tick. All functions take constant
 /// time; advance() takes constant time for each tick and each slot whose change becomes due.
@@ -100,4 +100,4 @@ private:
     Tick now_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 
 #include "../../net/endpoint.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
@@ -741,4 +741,4 @@ bool Sender::is_as_seen(Peer index) const {
     return waiting == peers_[index]->stats.waiting;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

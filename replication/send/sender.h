@@ -20,7 +20,7 @@
 #include "payload_writer.h"
 #include "peer_view.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct SenderOptions {
     double tick_hz = 60.0;       // ticks per second, to convert the times below to ticks; > 0
@@ -310,4 +310,4 @@ private:
     bool updated_ = false;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 
 #include "../codec/state_packet.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Bit n stands for the tick n ticks before the newest record of the slot. Its owner keeps that tick.
 class SentTicks {
@@ -80,4 +80,4 @@ private:
     std::uint32_t acked_ = 0;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

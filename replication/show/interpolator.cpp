@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 namespace {
 
@@ -154,4 +154,4 @@ void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mi
     blend.continuity = continuity;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

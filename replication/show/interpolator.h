@@ -13,7 +13,7 @@
 #include "mixer.h"
 #include "render_clock.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Mixes the two versions around the render time, for components with a Display: see Mixer. Not thread-safe.
 ///
@@ -94,4 +94,4 @@ private:
     mutable std::optional<RenderTime> last_missing_;           // render time at which any state was missing
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numbers>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// Returns the net id of the target of an exclusive relation. Returns 0 if there is none.
@@ -188,4 +188,4 @@ void Mixer::mix_rotations(const Shown& shown, float weight, void* value) const {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

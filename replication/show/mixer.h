@@ -14,7 +14,7 @@
 #include "../schema/schema.h"
 #include "render_clock.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A float or double in a component.
 struct FloatField {
@@ -131,4 +131,4 @@ private:
     mutable std::vector<std::byte> from_, to_;  // the fields of a component
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr double kQuantile = 0.98;
@@ -76,4 +76,4 @@ void RenderClock::update(const ServerClock& server, net::Time now) {
                        std::min(static_cast<float>(shown_ - ticks), 0x1.fffffep-1f)};
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -10,7 +10,7 @@
 #include "../receive/server_clock.h"
 #include "render_time.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Keeps the render time of a client behind the server's clock, by a delay that it computes from the arrivals
 /// of state payloads. One per connection; not thread-safe.
@@ -57,4 +57,4 @@ private:
     std::optional<RenderTime> time_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct RenderTime {
     Tick tick = 0;
@@ -22,4 +22,4 @@ struct RenderTime {
     }
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 
 #include "../play/players.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr double kMaxSpeed = 1.1;  // of a client's render time; correct clients stay below 1.09
@@ -142,4 +142,4 @@ bool Rewind::read(const Player& player, ecs::Entity entity, std::size_t index, v
     return true;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

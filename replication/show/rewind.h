@@ -9,7 +9,7 @@
 #include "mixer.h"
 #include "sight.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 class Past;
 struct Player;
@@ -97,4 +97,4 @@ private:
     PlayerId player_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 #include "../play/player_id.h"
 #include "../schema/image.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 class Sight {
 public:
@@ -27,4 +27,4 @@ protected:
     ~Sight() = default;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

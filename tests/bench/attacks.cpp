@@ -32,7 +32,7 @@
 namespace {
 
 using namespace shoal;
-using namespace shoal::replication::all;
+using namespace shoal::replication::impl;
 
 struct Spot {
     std::int32_t x = 0, y = 0;

@@ -16,7 +16,7 @@
 
 namespace ecs_bench {
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 
 struct Position {
     float x, y, z;

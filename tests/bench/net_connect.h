@@ -134,7 +134,7 @@ void measure_client(const char* name, int stage, Make&& make) {
 template <class Packet>
 Datagram bytes_of(const Packet& packet) {
     std::array<std::byte, net::kMaxDatagramBytes> buffer;
-    const auto bytes = net::all::write(packet, buffer);
+    const auto bytes = net::impl::write(packet, buffer);
     return {bytes.begin(), bytes.end()};
 }
 
@@ -209,22 +209,22 @@ inline void run() {
     measure_server("server.garbage", [](Server&, Visitor&) { return Datagram(100, std::byte(0x33)); });
 
     const auto nonce_of = [](const Datagram& sent) {
-        return net::all::ByteReader(std::span(sent).subspan(2)).u64();
+        return net::impl::ByteReader(std::span(sent).subspan(2)).u64();
     };
     measure_client("client.forged_cookie", 1, [&](Server&, const Datagram& sent, std::size_t i) {
-        return bytes_of(net::all::CookieReply{nonce_of(sent), i + 1});
+        return bytes_of(net::impl::CookieReply{nonce_of(sent), i + 1});
     });
     measure_client("client.forged_answer", 2, [&](Server&, const Datagram& sent, std::size_t i) {
-        const std::uint64_t cookie = net::all::ByteReader(std::span(sent).subspan(18)).u64();
-        const Datagram message(net::all::kNoiseOverheadBytes + net::all::kAcceptanceBytes,
+        const std::uint64_t cookie = net::impl::ByteReader(std::span(sent).subspan(18)).u64();
+        const Datagram message(net::impl::kNoiseOverheadBytes + net::impl::kAcceptanceBytes,
                                std::byte(i & 0xFF));
-        return bytes_of(net::all::Answer{nonce_of(sent), cookie, message});
+        return bytes_of(net::impl::Answer{nonce_of(sent), cookie, message});
     });
     measure_client("client.forged_refusal", 2, [&](Server&, const Datagram& sent, std::size_t) {
-        return bytes_of(net::all::Refuse{nonce_of(sent), net::DisconnectReason::refused_key});
+        return bytes_of(net::impl::Refuse{nonce_of(sent), net::DisconnectReason::refused_key});
     });
     measure_client("client.forged_reset", 3, [](Server&, const Datagram& sent, std::size_t) {
-        Datagram bytes(net::all::kResetBytes, std::byte(0x55));
+        Datagram bytes(net::impl::kResetBytes, std::byte(0x55));
         bytes[0] = std::byte(0xb8);
         std::copy_n(sent.begin() + 1, 4, bytes.begin() + 1);
         return bytes;

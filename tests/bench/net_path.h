@@ -67,16 +67,16 @@ private:
 
     struct Entry final : net::Sink {
         SimulatedPath& path;
-        net::all::LinkConditioner& link;
-        Entry(SimulatedPath& to, net::all::LinkConditioner& through) : path(to), link(through) {}
+        net::impl::LinkConditioner& link;
+        Entry(SimulatedPath& to, net::impl::LinkConditioner& through) : path(to), link(through) {}
         void send(const net::Address& to, std::span<const std::byte> bytes) override {
             link.push(to, to, bytes, path.now_);
         }
     };
 
-    net::all::LinkConditioner up_, down_;
+    net::impl::LinkConditioner up_, down_;
     Entry client_sink_{*this, up_}, server_sink_{*this, down_};
-    net::all::LinkConditioner::Datagram datagram_;
+    net::impl::LinkConditioner::Datagram datagram_;
     Time now_{1'000'000};
 };
 
@@ -108,9 +108,9 @@ public:
 
 private:
     struct Entry final : net::Sink {
-        net::all::LinkConditioner& link;
+        net::impl::LinkConditioner& link;
         net::Socket& socket;
-        Entry(net::all::LinkConditioner& through, net::Socket& to) : link(through), socket(to) {}
+        Entry(net::impl::LinkConditioner& through, net::Socket& to) : link(through), socket(to) {}
         void send(const net::Address& to, std::span<const std::byte> bytes) override {
             const net::LinkConfig& config = link.config();
             const bool is_clean = config.loss == 0 && config.latency + config.jitter == Duration(0);
@@ -120,9 +120,9 @@ private:
     };
 
     net::Socket server_socket_, client_socket_;
-    net::all::LinkConditioner up_, down_;
+    net::impl::LinkConditioner up_, down_;
     Entry client_sink_{up_, client_socket_}, server_sink_{down_, server_socket_};
-    net::all::LinkConditioner::Datagram datagram_;
+    net::impl::LinkConditioner::Datagram datagram_;
     net::Address server_;
 };
 

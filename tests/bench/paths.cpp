@@ -50,7 +50,7 @@
 
 namespace {
 
-using namespace shoal::net::all::paths;
+using namespace shoal::net::impl::paths;
 
 struct Options {
     std::vector<std::string> only;

@@ -27,7 +27,7 @@
 namespace {
 
 using namespace shoal;
-using namespace shoal::replication::all;
+using namespace shoal::replication::impl;
 
 struct Spot {
     float x = 0, y = 0;

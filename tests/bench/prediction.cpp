@@ -25,7 +25,7 @@
 namespace {
 
 using namespace shoal;
-using namespace shoal::replication::all;
+using namespace shoal::replication::impl;
 using namespace std::chrono_literals;
 
 struct Keys {

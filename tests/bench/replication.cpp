@@ -50,7 +50,7 @@
 namespace {
 
 using namespace shoal;
-using namespace shoal::replication::all;
+using namespace shoal::replication::impl;
 
 struct Spot {
     float x = 0, y = 0, height = 0;
@@ -361,16 +361,16 @@ private:
     WorldHash server_hash_;
     std::vector<ecs::Entity> entities_;
     std::vector<Peer> peers_;
-    net::all::PacketCipher cipher_{net::Security::sealed,
-                                   1,
-                                   net::all::SecretKey(net::all::Bytes32{std::byte(1)}),
-                                   net::all::SecretKey(net::all::Bytes32{std::byte(2)}),
-                                   1,
-                                   net::Time(0)};
-    net::all::Socket from_ = std::move(net::all::Socket::open(net::all::Address::any_ipv4(0)).value());
-    net::all::Socket to_ =
-        std::move(net::all::Socket::open(net::all::Address::ipv4(127, 0, 0, 1, 0)).value());
-    net::all::Address to_address_ = to_.local_address().value();
+    net::impl::PacketCipher cipher_{net::Security::sealed,
+                                    1,
+                                    net::impl::SecretKey(net::impl::Bytes32{std::byte(1)}),
+                                    net::impl::SecretKey(net::impl::Bytes32{std::byte(2)}),
+                                    1,
+                                    net::Time(0)};
+    net::impl::Socket from_ = std::move(net::impl::Socket::open(net::impl::Address::any_ipv4(0)).value());
+    net::impl::Socket to_ =
+        std::move(net::impl::Socket::open(net::impl::Address::ipv4(127, 0, 0, 1, 0)).value());
+    net::impl::Address to_address_ = to_.local_address().value();
     Tick tick_ = 0;
     std::vector<double> shadow_, update_, scope_us_, encode_, receive_, seal_, send_, wire_, server_, ages_;
     double bytes_ = 0, client_us_ = 0, client_records_ = 0;

@@ -271,7 +271,7 @@ Result replay(Workload& workload, const Options& options) {
         const double start = cpu_us();
         const replication::Tick tick = server.tick(now);
         const double encoded = cpu_us();
-        const replication::all::Shadow& shadow = server.sender().shadow();
+        const replication::impl::Shadow& shadow = server.sender().shadow();
         if (!shadow.opened().empty() || !shadow.changed().empty() || !shadow.closed().empty()) changed = tick;
         down.carry(static_cast<std::ptrdiff_t>(frame), client.endpoint(), now);
         static_cast<void>(client.send_message(net::Channel::unreliable, input));  // as the input of a player

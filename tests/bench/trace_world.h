@@ -12,7 +12,7 @@
 
 namespace trace {
 
-namespace ecs = shoal::ecs::all;
+namespace ecs = shoal::ecs::impl;
 using shoal::replication::bounded;
 using shoal::replication::field;
 using shoal::replication::Replicated;

@@ -26,11 +26,11 @@
 namespace {
 
 using namespace shoal;
-using replication::all::CodecModel;
-using replication::all::DecisionCounts;
-using replication::all::kBuiltInModel;
-using replication::all::kModelSlots;
-using replication::all::kResidualSlots;
+using replication::impl::CodecModel;
+using replication::impl::DecisionCounts;
+using replication::impl::kBuiltInModel;
+using replication::impl::kModelSlots;
+using replication::impl::kResidualSlots;
 using Counts = std::vector<std::array<double, 2>>;  // by slot
 
 constexpr double kEnough = 50;  // a slot with fewer decisions borrows from its neighbours
@@ -42,9 +42,9 @@ std::unique_ptr<DecisionCounts> count(const char* name, ecs::World& world, const
                                       const std::function<std::size_t(std::size_t)>& distance) {
     if (!schema.error().empty()) std::printf("%s: %s\n", name, schema.error().c_str()), std::exit(2);
     auto counts = std::make_unique<DecisionCounts>();
-    replication::all::SenderOptions options;
+    replication::impl::SenderOptions options;
     options.tick_hz = hz;
-    replication::all::Sender sender(world, schema, options);
+    replication::impl::Sender sender(world, schema, options);
     sender.count_decisions(counts.get());
     const auto peer = sender.add_peer();
     std::deque<std::pair<std::size_t, std::uint64_t>> sent;  // frame, packet
@@ -97,7 +97,7 @@ std::string fit(const Counts& counts) {
         unsigned best = 31;
         double least = 1e300;
         for (unsigned i = 0; zeros + ones >= 1 && i < 64; ++i) {
-            const double p = replication::all::kProbabilities[i] / 256.0;
+            const double p = replication::impl::kProbabilities[i] / 256.0;
             const double bits = -(zeros + 0.4) * std::log2(1 - p) - (ones + 0.4) * std::log2(p);
             if (bits < least) least = bits, best = i;
         }
@@ -112,13 +112,13 @@ void write(const std::string& table, const std::string& path) {
     FILE* const file = std::fopen(path.c_str(), "w");
     if (!file) std::printf("cannot write %s\n", path.c_str()), std::exit(2);
     std::fputs(
-        "#pragma once\n// Written by build/bench/train.\n\nnamespace shoal::replication::all {\n\n"
+        "#pragma once\n// Written by build/bench/train.\n\nnamespace shoal::replication::impl {\n\n"
         "// One character for each slot of a CodecModel: the index of its probability, from '#' on, without "
         "'?' and the\n// backslash.\ninline constexpr char kTable[] =\n",
         file);
     for (std::size_t i = 0; i < table.size(); i += 104)
         std::fprintf(file, "    \"%s\"%s\n", table.substr(i, 104).c_str(), i + 104 < table.size() ? "" : ";");
-    std::fputs("\n}  // namespace shoal::replication::all\n", file);
+    std::fputs("\n}  // namespace shoal::replication::impl\n", file);
     std::fclose(file);
 }
 

@@ -13,7 +13,7 @@
 
 namespace train {
 
-namespace ecs = shoal::ecs::all;
+namespace ecs = shoal::ecs::impl;
 using shoal::replication::bounded;
 using shoal::replication::field;
 using shoal::replication::Replicated;

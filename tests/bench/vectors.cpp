@@ -29,7 +29,7 @@
 namespace {
 
 using namespace shoal;
-using namespace shoal::replication::all;
+using namespace shoal::replication::impl;
 
 struct Item {
     std::uint16_t kind = 0;

@@ -13,7 +13,7 @@
 namespace shoal::demo {
 namespace {
 
-struct NoReferences final : replication::all::EntityMap {
+struct NoReferences final : replication::impl::EntityMap {
     std::uint32_t to_net(ecs::Entity) override { return 0; }
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
 };
@@ -25,7 +25,7 @@ struct Life {
     replication::Sender sender{world, schema};
     replication::WorldHash hash{world, schema};
     replication::Tick tick = 0;
-    replication::all::StepQueries queries{world};
+    replication::impl::StepQueries queries{world};
     NoReferences map;
 
     Life(std::uint32_t creatures, std::uint64_t seed) : simulation(world, creatures, seed) {}

@@ -8,7 +8,7 @@
 
 #include "tests/ecs/support/types.h"
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using namespace ecs_types;
 
 namespace {

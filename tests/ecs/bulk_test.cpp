@@ -12,7 +12,7 @@
 #include "ecs/world.h"
 #include "tests/ecs/support/types.h"
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using namespace ecs_types;
 
 namespace {

@@ -14,7 +14,7 @@
 #include "ecs/query.h"
 #include "tests/ecs/support/types.h"
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using namespace ecs_types;
 
 namespace {

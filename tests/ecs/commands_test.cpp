@@ -4,7 +4,7 @@
 
 #include "tests/ecs/support/types.h"
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using namespace ecs_types;
 using Kind = CommandQueue::Kind;
 using Fate = CommandQueue::Fate;

@@ -17,7 +17,7 @@
 #include "tests/ecs/support/types.h"
 #include "tests/support/allocations.h"
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using namespace ecs_types;
 
 namespace ecs_copy_test {

@@ -4,7 +4,7 @@
 
 #include "tests/ecs/support/types.h"
 
-namespace shoal::ecs::all {
+namespace shoal::ecs::impl {
 namespace {
 
 struct Bytes {
@@ -37,4 +37,4 @@ TEST(Dump, ContainsTheEntityItsComponentsAndPairsAndTheirFirstBytes) {
 }
 
 }  // namespace
-}  // namespace shoal::ecs::all
+}  // namespace shoal::ecs::impl

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 
 TEST(Entity, ADefaultEntityIsNullAndNeverAllocated) {
     EXPECT_FALSE(Entity{});

@@ -10,7 +10,7 @@
 #include "ecs/world.h"
 #include "tests/ecs/support/relations.h"
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using namespace ecs_types;
 
 namespace ecs_pair_destruction_test {

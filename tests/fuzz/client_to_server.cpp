@@ -14,10 +14,10 @@
 #include "tests/fuzz/replication_parts.h"
 #include "tests/net/support/consistency.h"
 
-using namespace shoal::replication::all;
-using namespace shoal::replication::all::fuzz;
+using namespace shoal::replication::impl;
+using namespace shoal::replication::impl::fuzz;
 using namespace std::chrono_literals;
-using shoal::net::all::ByteReader;
+using shoal::net::impl::ByteReader;
 
 namespace {
 
@@ -236,13 +236,13 @@ public:
 private:
     static ServerOptions server_options() {
         ServerOptions options;
-        options.host = shoal::net::all::fuzz::fuzz_config<shoal::net::HostConfig>(false, 1);
+        options.host = shoal::net::impl::fuzz::fuzz_config<shoal::net::HostConfig>(false, 1);
         options.host.connection.timeout = 5s;
         options.join.resume_time = 0s;  // a player whose connection times out leaves at once
         return options;
     }
     static shoal::net::ClientConfig client_config(const Schema& schema, unsigned choice) {
-        auto config = shoal::net::all::fuzz::fuzz_config<shoal::net::ClientConfig>(false, 2);
+        auto config = shoal::net::impl::fuzz::fuzz_config<shoal::net::ClientConfig>(false, 2);
         config.schema_hash = choice % 16 == 0 ? 1 : schema.hash();
         return config;
     }
@@ -391,7 +391,7 @@ private:
     Schema schema_;
     shoal::ecs::World world_;
     std::vector<shoal::ecs::Entity> entities_;
-    shoal::net::all::fuzz::Caught from_server_, from_client_;
+    shoal::net::impl::fuzz::Caught from_server_, from_client_;
     Attendance attendance_;
     LyingHandler handler_;
     Server server_;

@@ -15,7 +15,7 @@
 #include "net/host.h"
 #include "tests/net/support/server_key.h"
 
-namespace shoal::net::all::fuzz {
+namespace shoal::net::impl::fuzz {
 
 inline void check(bool is_true, const char* claim) {
     if (is_true) return;
@@ -92,4 +92,4 @@ Config fuzz_config(bool is_sealed, std::uint8_t seed) {
     return config;
 }
 
-}  // namespace shoal::net::all::fuzz
+}  // namespace shoal::net::impl::fuzz

@@ -10,8 +10,8 @@
 #include "net/bytes.h"
 #include "tests/fuzz/net_parts.h"
 
-using namespace shoal::net::all;
-using namespace shoal::net::all::fuzz;
+using namespace shoal::net::impl;
+using namespace shoal::net::impl::fuzz;
 using namespace std::chrono_literals;
 
 namespace {

@@ -15,8 +15,8 @@
 #include "tests/net/support/handshake_packets.h"
 #include "tests/net/support/naive_decoder.h"
 
-using namespace shoal::net::all;
-using namespace shoal::net::all::fuzz;
+using namespace shoal::net::impl;
+using namespace shoal::net::impl::fuzz;
 using namespace std::chrono_literals;
 
 namespace {

@@ -12,9 +12,9 @@
 #include "replication/message/message_queue.h"
 #include "tests/fuzz/replication_parts.h"
 
-using namespace shoal::replication::all;
-using namespace shoal::replication::all::fuzz;
-using shoal::net::all::ByteReader;
+using namespace shoal::replication::impl;
+using namespace shoal::replication::impl::fuzz;
+using shoal::net::impl::ByteReader;
 
 namespace {
 

@@ -17,9 +17,9 @@
 #include "replication/world_hash.h"
 #include "tests/fuzz/net_parts.h"
 
-namespace shoal::replication::all::fuzz {
+namespace shoal::replication::impl::fuzz {
 
-using net::all::fuzz::check;
+using net::impl::fuzz::check;
 using Payload = std::vector<std::byte>;
 
 struct Place {
@@ -117,7 +117,7 @@ struct Origin {
     }
 
     /// Creates, destroys or changes an entity.
-    void change(net::all::ByteReader& in) {
+    void change(net::impl::ByteReader& in) {
         const unsigned what = in.u8();
         if (entities.empty() || (what % 8 == 0 && entities.size() < kMaxFuzzEntities)) {
             entities.push_back(world.spawn(Replicated{}));
@@ -159,7 +159,7 @@ struct Origin {
         std::erase_if(entities, [&](ecs::Entity entity) { return !world.is_alive(entity); });
     }
     /// Adds or removes a pair.
-    void change_pairs(ecs::Entity source, net::all::ByteReader& in) {
+    void change_pairs(ecs::Entity source, net::impl::ByteReader& in) {
         const unsigned what = in.u8();
         const ecs::Entity target = entities[in.u8() % entities.size()];
         switch (what % 4) {
@@ -181,7 +181,7 @@ struct Origin {
         if (world.has(source, ecs::to<R>(target))) world.remove(source, ecs::to<R>(target));
     }
     /// Spawns an entity with a key that no other one has.
-    void spawn_keyed(net::all::ByteReader& in) {
+    void spawn_keyed(net::impl::ByteReader& in) {
         const StableKey key{in.u8() % kFuzzKeys};
         if (entities.size() >= kMaxFuzzEntities) return;
         for (const ecs::Entity entity : entities)
@@ -197,7 +197,7 @@ struct Origin {
         world.set(entity, Cluster{what >> 7});
     }
     /// Changes a roster in one place.
-    void change_roster(ecs::Entity entity, net::all::ByteReader& in) {
+    void change_roster(ecs::Entity entity, net::impl::ByteReader& in) {
         const Roster* const old = world.try_get<Roster>(entity);
         Roster roster = old ? *old : Roster{};
         const unsigned where = in.u8(), value = in.u8();
@@ -274,4 +274,4 @@ inline void check_new_client_converges(Origin& origin, const Schema& schema, ecs
     origin.sender.remove_peer(peer);
 }
 
-}  // namespace shoal::replication::all::fuzz
+}  // namespace shoal::replication::impl::fuzz

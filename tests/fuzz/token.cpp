@@ -17,7 +17,7 @@
 #include "net/bytes.h"
 #include "net/handshake/token.h"
 
-using namespace shoal::net::all;
+using namespace shoal::net::impl;
 
 namespace {
 

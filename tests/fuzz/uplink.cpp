@@ -11,10 +11,10 @@
 #include "replication/predict/server_inputs.h"
 #include "tests/fuzz/replication_parts.h"
 
-using namespace shoal::replication::all;
-using namespace shoal::replication::all::fuzz;
+using namespace shoal::replication::impl;
+using namespace shoal::replication::impl::fuzz;
 using namespace std::chrono_literals;
-using shoal::net::all::ByteReader;
+using shoal::net::impl::ByteReader;
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // Goal: a receiver that has no ack to send sends no empty packet at every flush. It refused the newest
@@ -31,4 +31,4 @@ TEST(Acks, AReceiverWithoutAnAckToSendIsSilent) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

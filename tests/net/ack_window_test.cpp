@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // Goal: AckWindow equals sets of all numbers, with gaps, late packets, duplicates and withheld acks.
@@ -104,4 +104,4 @@ TEST(AckWindow, CountsAllNumbersBeforeTheFirstAsArrived) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -8,7 +8,7 @@
 
 #include "net/endpoint.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(Address, ParsesAndPrints) {
@@ -150,4 +150,4 @@ TEST(PeerId, IsAKeyOfHashTables) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -5,7 +5,7 @@
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// Counts calls and stores nothing.
@@ -119,4 +119,4 @@ TEST(Net, SteadyStateDoesNotAllocate) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

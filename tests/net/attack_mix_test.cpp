@@ -11,7 +11,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -251,4 +251,4 @@ TEST(Attacks, WithoutAttacksAllPlayersConnectAndStay) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

@@ -12,7 +12,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using Datagram = std::vector<std::byte>;
@@ -416,4 +416,4 @@ TEST(Attacker, OnThePathWithoutKeysChangesNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -9,7 +9,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -292,4 +292,4 @@ TEST(Attacks, HandshakesOverTheLimitOfAMachineTakeNoTimeFromOthers) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

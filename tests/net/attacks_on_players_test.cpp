@@ -8,7 +8,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -246,4 +246,4 @@ TEST(Attacks, AfterARaceTheServerSendsToThePlayerAtOnce) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

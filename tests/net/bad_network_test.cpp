@@ -7,7 +7,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// The result of a session over a bad network, with two clients and a host in one process.
@@ -118,4 +118,4 @@ TEST(BadNetwork, DropsDatagramsToUnknownAddresses) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

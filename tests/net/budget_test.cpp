@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using namespace std::chrono_literals;
@@ -151,4 +151,4 @@ TEST(Budget, SpareBytesAreCounted) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 
 #include "net/result.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(Bytes, WritesLittleEndianAndReadsBack) {
@@ -57,4 +57,4 @@ TEST(Result, HoldsValueOrError) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

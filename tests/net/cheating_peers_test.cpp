@@ -10,7 +10,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -208,4 +208,4 @@ TEST(Attacks, ASecondServerWithTheSameKeyAndAnotherIdDoesNotEndTheConnection) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

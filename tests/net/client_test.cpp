@@ -7,7 +7,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(Client, ConnectsThroughHeavyLossAndReportsItOnce) {
@@ -447,4 +447,4 @@ TEST(Client, NoticesARestartedServer) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

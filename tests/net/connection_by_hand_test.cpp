@@ -7,7 +7,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// A peer whose packets the test writes.
@@ -377,4 +377,4 @@ TEST(Connection, AFullWindowSkipsNoNumber) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,7 +7,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// Checks fates against a simple model.
@@ -618,4 +618,4 @@ TEST(Connection, DamagedForgedAndReplayedPacketsChangeNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(CookieSample, GivesEachCookieOnce) {
@@ -51,4 +51,4 @@ TEST(CookieSample, GivesEveryCookieTheSameChance) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

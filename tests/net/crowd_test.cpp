@@ -13,7 +13,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// One side of a connection: what it sent, with its fates, and what it received. Counts violations.
@@ -278,4 +278,4 @@ TEST(Crowd, ThousandsOfLossyConnectionsHaveFatesOnceAndMessagesInOrder) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -21,7 +21,7 @@
 #endif
 #include "net/crypto/primitives.cpp"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// XORs the key stream from block `counter` on into `text`.
@@ -664,4 +664,4 @@ TEST(Crypto, AKeyWipesItselfAndOnlyItself) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

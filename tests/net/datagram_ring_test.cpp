@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 void fill(DatagramRing::Slot& slot, std::uint64_t number) {
@@ -94,4 +94,4 @@ TEST(DatagramRing, CarriesBetweenThreads) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(Entropy, IsRepeatableAndDependsOnEverySeedByte) {
@@ -72,4 +72,4 @@ TEST(OneTimeSeed, WritingToACopyMakesItAnotherSeed) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -10,7 +10,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/bare_host.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// Returns a client's first packet, which confirms the handshake. The visitor must have opened the answer.
@@ -384,4 +384,4 @@ TEST(Gate, RandomDatagramsOfStrangersChangeNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// One of the two sides of a world, which leaves, and the other side.
@@ -117,4 +117,4 @@ TEST(Goodbye, AServerThatShutsDownDeliversFirst) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 std::string hex(std::span<const std::byte> bytes) {
@@ -208,4 +208,4 @@ TEST(Handshake, AnAddressProofIsValidForOneAddressOneNameAndAShortTime) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

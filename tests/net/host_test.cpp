@@ -8,7 +8,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/bare_host.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(Host, AFullServerSaysSoAndAcceptsAgainWhenAPeerLeaves) {
@@ -546,4 +546,4 @@ TEST(Host, AThousandClientsConnectThroughLoss) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

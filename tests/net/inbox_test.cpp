@@ -11,7 +11,7 @@
 
 #include "tests/net/support/consistency.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// A reliable message, or a piece of one.
@@ -170,4 +170,4 @@ TEST(Inbox, AnIdFarAheadIsRefusedUntilEarlierOnesArrive) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

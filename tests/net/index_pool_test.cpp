@@ -9,7 +9,7 @@
 #include "tests/net/support/consistency.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 struct Item {
@@ -78,4 +78,4 @@ TEST(IndexPool, MatchesAMapOfItems) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

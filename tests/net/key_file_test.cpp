@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// An empty folder. The destructor removes it.
@@ -120,4 +120,4 @@ TEST(KeyFile, TokenIsReadAsTheBackendPrintedIt) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

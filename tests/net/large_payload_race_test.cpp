@@ -14,7 +14,7 @@
 #include "net/connection.h"
 #include "tests/net/support/payload_side.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// The payloads sent in one direction, with their fates.
@@ -324,4 +324,4 @@ TEST(LargePayloadRace, AGreedyHandlerDoesNotKeepFragmentsBack) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -12,7 +12,7 @@
 #include "tests/net/support/consistency.h"
 #include "tests/net/support/payload_side.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// Two sides.
@@ -23,7 +23,7 @@ struct PayloadTable {
     /// Returns 0 if the payload must wait: the rate is used up, or another payload is still being sent.
     std::uint64_t send(std::size_t bytes, std::uint64_t seed = 7) {
         sent = noise(bytes, seed);
-        return shoal::net::all::send(sender, sender.connection, as_bytes(sent), now);
+        return shoal::net::impl::send(sender, sender.connection, as_bytes(sent), now);
     }
     /// A tick in which all datagrams arrive.
     void tick(Duration time = 20ms) {
@@ -518,4 +518,4 @@ TEST(LargePayload, SurvivesRandomAuthenticFragments) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 const Address kFrom = Address::ipv4(1, 1, 1, 1, 1);
@@ -154,4 +154,4 @@ TEST(LinkConditioner, BottleneckQueuesThenDrops) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

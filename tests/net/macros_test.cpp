@@ -6,7 +6,7 @@
 // after the macros; all of them, listed by the Makefile
 #include "headers/net.cpp"
 
-using namespace shoal::net::all;
+using namespace shoal::net::impl;
 
 TEST(Macros, OfOtherSystemsDoNotReachTheNetwork) {
     RoundTrips trips{Time(0)};

@@ -9,7 +9,7 @@
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(Fifo, MatchesDeque) {
@@ -60,4 +60,4 @@ TEST(MessageStore, MatchesMapAndReusesRoom) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -12,7 +12,7 @@
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 struct Latencies {
@@ -371,4 +371,4 @@ TEST(Messages, AnIdleConnectionTakesLittleMemory) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -12,7 +12,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::uint64_t kProtocol = 0xC0FFEE, kSalt = 0x1122'3344'5566'7788;
@@ -317,4 +317,4 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnRandomBodies) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -11,7 +11,7 @@
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 std::unique_ptr<NetworkThread> start(std::size_t ring_datagrams = 1024,
@@ -229,4 +229,4 @@ TEST(NetworkThread, DoesNotLoopOnABrokenSocket) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

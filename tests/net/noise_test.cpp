@@ -6,7 +6,7 @@
 
 #include "tests/net/support/hex.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using Buffer = std::vector<std::byte>;
@@ -141,4 +141,4 @@ TEST(Noise, AnInvalidPublicKeyIsRefused) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -9,7 +9,7 @@
 
 #include "tests/net/support/hex.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using namespace std::chrono_literals;
@@ -229,4 +229,4 @@ TEST(PacketCipher, WipedKeysOpenNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,7 +7,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 std::string hex_of(std::span<const std::byte> bytes) {
@@ -228,4 +228,4 @@ TEST(Packet, AcksAreReadAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

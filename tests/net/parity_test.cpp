@@ -12,7 +12,7 @@
 #include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::byte kMessagesFlag{4};  // the flags of a data packet
@@ -150,7 +150,7 @@ TEST(Parity, AParityOfAnotherSizeThanTheKnownMessageRestoresNothing) {
         std::array<std::byte, 100> buffer;
         ByteWriter out(buffer);
         out.u8(std::to_integer<std::uint8_t>(kMessagesFlag));
-        all::Run run;
+        impl::Run run;
         run.channel = Channel::reliable;
         run.is_parity = is_parity;
         run.is_last = run.fills_packet = true;
@@ -259,4 +259,4 @@ TEST(Parity, MatchesTheListOfSentMessages) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -10,7 +10,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 const Address kElsewhere = Address::ipv4(10, 0, 0, 1, 6000);
@@ -613,4 +613,4 @@ TEST(Path, MessagesArriveOnceAcrossMoves) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

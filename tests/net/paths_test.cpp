@@ -10,7 +10,7 @@
 
 #include "tests/net/support/paths.h"
 
-namespace shoal::net::all::paths {
+namespace shoal::net::impl::paths {
 namespace {
 
 constexpr double kSeconds = 30;
@@ -163,4 +163,4 @@ TEST(Paths, OneSeedReproducesARun) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all::paths
+}  // namespace shoal::net::impl::paths

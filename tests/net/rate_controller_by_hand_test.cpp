@@ -6,7 +6,7 @@
 
 #include "tests/net/support/rate_sender.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// A controller that is driven step by step.
@@ -215,4 +215,4 @@ TEST(RateController, UntrackedPacketsUseTheBudget) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 
 #include "tests/net/support/rate_sender.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(RateController, BeginsWithTenPacketsAndTheFirstRate) {
@@ -465,4 +465,4 @@ TEST(RateController, RareAcksDoNotStarveAFreePath) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,7 +7,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr double kBulk = 1e9;  // more than any path here carries
@@ -613,4 +613,4 @@ TEST(Rate, MessagesThatNeedAPacketOfTheirOwnTakeTurnsWithState) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

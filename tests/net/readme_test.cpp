@@ -144,7 +144,7 @@ TEST(Readme, AClientWithATokenIsAdmitted) {
     const Address client_address = Address::ipv4(10, 0, 0, 2, 5000);
     const std::uint64_t unix_time_at_my_zero = 1000;
     const TokenRequest request{
-        7, 42, 1030, std::span(&my_public_address, 1), {}, public_key(all::server_key())};
+        7, 42, 1030, std::span(&my_public_address, 1), {}, public_key(impl::server_key())};
     const auto token = issue_token(request, key_shared_with_backend, Bytes32{});
     ASSERT_TRUE(token);
     BadNetwork network({}, 1);

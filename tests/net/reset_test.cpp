@@ -8,7 +8,7 @@
 #include "tests/net/support/hex.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 std::vector<std::byte> bytes_of(const Reset& packet) {
@@ -295,4 +295,4 @@ TEST(Reset, EndsAClientWhoseHandshakeTheServerGaveUp) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

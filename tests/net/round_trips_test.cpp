@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using namespace std::chrono_literals;
@@ -260,4 +260,4 @@ TEST(RoundTrips, RoundWithoutSamplesHasNoEffect) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -10,7 +10,7 @@
 #include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 constexpr std::size_t kRoom = 1150;  // bytes of a packet for messages and payload
@@ -290,4 +290,4 @@ TEST(Scheduler, MessagesThatNeedPacketsOfTheirOwnShareWithState) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

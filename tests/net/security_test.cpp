@@ -8,7 +8,7 @@
 #include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using Datagram = std::vector<std::byte>;
@@ -526,4 +526,4 @@ TEST(Security, AMissingSeedStopsTheProgram) {
 #endif
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

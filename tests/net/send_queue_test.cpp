@@ -16,7 +16,7 @@
 #include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// A SendQueue and an Inbox, connected by packets.
@@ -450,4 +450,4 @@ TEST(SendQueue, APathWithoutLossGetsNoRepeats) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 #include "tests/net/support/disturbance.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -37,4 +37,4 @@ TEST(Attacks, RepeatedReflectedDamagedAndInventedDatagramsChangeNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

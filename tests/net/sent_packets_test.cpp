@@ -9,7 +9,7 @@
 #include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // A late ack of a packet on the former path must not be used for the present path.
@@ -482,4 +482,4 @@ TEST(SentPackets, AckDelayIsNotRoundTripTime) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

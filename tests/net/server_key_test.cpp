@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 TEST(ServerKey, TextIsReadAsItWasWrittenAndNothingElseIsAKey) {
@@ -49,4 +49,4 @@ TEST(ServerKey, AMissingKeyIsAllZero) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -9,7 +9,7 @@
 #include "tests/net/support/real_socket.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 const Address kDead = Address::parse("[2001:db8::1]:7777").value();
@@ -233,4 +233,4 @@ TEST(Servers, AClosedPortIsNamedAndPassedOver) {
 #endif
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // The reference vectors: key 00 01 .. 0f, messages 00 01 .. of rising length.
@@ -32,4 +32,4 @@ TEST(SipHash, PrefixEqualsItsBytes) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

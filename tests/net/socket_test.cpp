@@ -17,7 +17,7 @@
 #include "tests/net/support/real_socket.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 /// A whole session over loopback, with real sockets and real time.
@@ -463,4 +463,4 @@ TEST(Socket, ResolvesLiteralsAndNames) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

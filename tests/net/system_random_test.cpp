@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 // 1,000 bytes are more than one call of any system returns. A correct source fails with a chance below 2^-50.
@@ -31,4 +31,4 @@ TEST(SystemRandom, WritesNothingOutsideTheSpan) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -8,7 +8,7 @@
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using Datagram = std::vector<std::byte>;
@@ -577,4 +577,4 @@ TEST(TokenHandshake, RefusalsDoNotAllocate) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

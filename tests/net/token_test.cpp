@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using Buffer = std::vector<std::byte>;  // of exact size, so that a sanitizer reports reads beyond it
@@ -474,4 +474,4 @@ TEST(TokenHistory, RemembersOnlyTokensThatHaveNotExpired) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 namespace {
 
 using namespace std::chrono_literals;
@@ -398,4 +398,4 @@ TEST(UsualLoss, DeliveredRateIsThatOfTheEpoch) {
 }
 
 }  // namespace
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -12,7 +12,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::action_events_test {
+namespace shoal::replication::impl::action_events_test {
 namespace {
 
 using namespace stage_actions;
@@ -248,4 +248,4 @@ TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::action_events_test
+}  // namespace shoal::replication::impl::action_events_test

@@ -4,7 +4,7 @@
 
 #include "tests/replication/support/action_desk.h"
 
-namespace shoal::replication::all::action_inbox_test {
+namespace shoal::replication::impl::action_inbox_test {
 namespace {
 
 using action_desk::Chat;
@@ -90,4 +90,4 @@ TEST(ActionInbox, ForgetsTheWaitingActionsOfBothStreams) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::action_inbox_test
+}  // namespace shoal::replication::impl::action_inbox_test

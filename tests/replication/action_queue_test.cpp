@@ -14,7 +14,7 @@
 #include "tests/replication/support/action_desk.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::action_queue_test {
+namespace shoal::replication::impl::action_queue_test {
 namespace {
 
 using action_desk::Chat;
@@ -323,4 +323,4 @@ TEST(Actions, AreNotSentWithoutRoom) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::action_queue_test
+}  // namespace shoal::replication::impl::action_queue_test

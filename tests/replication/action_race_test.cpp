@@ -10,7 +10,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::action_race_test {
+namespace shoal::replication::impl::action_race_test {
 namespace {
 
 using namespace stage_actions;
@@ -135,4 +135,4 @@ TEST(ActionRace, AtRestEveryClientEqualsTheServer) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::action_race_test
+}  // namespace shoal::replication::impl::action_race_test

@@ -10,7 +10,7 @@
 #include "replication/action/action.h"
 #include "replication/play/message_kind.h"
 
-namespace shoal::replication::all::action_wire_test {
+namespace shoal::replication::impl::action_wire_test {
 namespace {
 
 struct Shove {
@@ -211,4 +211,4 @@ TEST(ActionWire, ATruncatedRunIsRefused) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::action_wire_test
+}  // namespace shoal::replication::impl::action_wire_test

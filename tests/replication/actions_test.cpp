@@ -13,7 +13,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::actions_test {
+namespace shoal::replication::impl::actions_test {
 namespace {
 
 using namespace stage_actions;
@@ -663,4 +663,4 @@ TEST(Actions, AClientThatForgotItsActionsGoesOnWhereTheServerIs) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::actions_test
+}  // namespace shoal::replication::impl::actions_test

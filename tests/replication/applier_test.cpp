@@ -10,7 +10,7 @@
 #include "tests/replication/support/relations.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::applier_test {
+namespace shoal::replication::impl::applier_test {
 namespace {
 
 using relations::Knows;
@@ -412,4 +412,4 @@ TEST(PairMemory, EverNewSetsOfTargetsDoNotFillTheClientsWorld) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::applier_test
+}  // namespace shoal::replication::impl::applier_test

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using Model = std::map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>>;  // entry -> peer -> slot
@@ -67,4 +67,4 @@ TEST(Audience, AClearedEntityKeepsItsMemoryForTheNext) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

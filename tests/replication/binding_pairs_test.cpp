@@ -7,7 +7,7 @@
 #include "tests/replication/support/bound_world.h"
 #include "tests/replication/support/relations.h"
 
-namespace shoal::replication::all::binding_pairs_test {
+namespace shoal::replication::impl::binding_pairs_test {
 namespace {
 
 using relations::Escorts;
@@ -386,4 +386,4 @@ TEST(BindingPairs, AreCapturedWhileATargetHasANetId) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::binding_pairs_test
+}  // namespace shoal::replication::impl::binding_pairs_test

@@ -10,7 +10,7 @@
 
 #include "tests/replication/support/bound_world.h"
 
-namespace shoal::replication::all::binding_test {
+namespace shoal::replication::impl::binding_test {
 
 struct Gauge {
     std::int32_t value = 0;
@@ -27,18 +27,18 @@ struct Counted {
     static inline int alive = 0;
 };
 
-}  // namespace shoal::replication::all::binding_test
+}  // namespace shoal::replication::impl::binding_test
 
 template <>
-struct shoal::replication::Replicate<shoal::replication::all::binding_test::Gauge> {
+struct shoal::replication::Replicate<shoal::replication::impl::binding_test::Gauge> {
     static auto fields(auto& gauge) { return std::tie(gauge.value); }
 };
 template <>
-struct shoal::replication::Replicate<shoal::replication::all::binding_test::Counted> {
+struct shoal::replication::Replicate<shoal::replication::impl::binding_test::Counted> {
     static auto fields(auto& counted) { return std::tie(counted.number); }
 };
 
-namespace shoal::replication::all::binding_test {
+namespace shoal::replication::impl::binding_test {
 namespace {
 
 using sim::Aim;
@@ -472,4 +472,4 @@ TEST(Binding, RestoreComponentSetsAddsOrRemovesExactlyOne) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::binding_test
+}  // namespace shoal::replication::impl::binding_test

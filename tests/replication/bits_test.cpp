@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// A copy in a buffer of exactly its size, so that a sanitizer reports reads beyond it.
@@ -238,4 +238,4 @@ TEST(Zigzag, MapsSmallMagnitudesToSmallNumbersAndBack) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

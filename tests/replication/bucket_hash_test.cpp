@@ -8,7 +8,7 @@
 
 #include "replication/history/net_ids.h"
 
-namespace shoal::replication::all::bucket_hash_test {
+namespace shoal::replication::impl::bucket_hash_test {
 namespace {
 
 /// The number of keys in the fullest of 4,096 buckets.
@@ -33,4 +33,4 @@ TEST(BucketHash, KeysThatCollideWithOneSeedDoNotWithOthers) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::bucket_hash_test
+}  // namespace shoal::replication::impl::bucket_hash_test

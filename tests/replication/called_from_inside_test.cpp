@@ -10,7 +10,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/play.h"
 
-namespace shoal::replication::all::called_from_inside_test {
+namespace shoal::replication::impl::called_from_inside_test {
 namespace {
 
 struct Spot {
@@ -413,4 +413,4 @@ static_assert(!ValidatorFits<Inherits>);
 static_assert(ValidatorFits<Kill> && MutationFits<Kill> && ValidatorFits<Flag> && MutationFits<Flag>);
 
 }  // namespace
-}  // namespace shoal::replication::all::called_from_inside_test
+}  // namespace shoal::replication::impl::called_from_inside_test

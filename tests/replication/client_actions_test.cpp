@@ -13,7 +13,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::client_actions_test {
+namespace shoal::replication::impl::client_actions_test {
 namespace {
 
 using namespace stage_actions;
@@ -472,4 +472,4 @@ TEST(ClientActions, WhyNotTellsTheValidatorWhoAsksAndWhen) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::client_actions_test
+}  // namespace shoal::replication::impl::client_actions_test

@@ -11,7 +11,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::all::client_endings_test {
+namespace shoal::replication::impl::client_endings_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -187,4 +187,4 @@ TEST(ClientEndings, ADifferenceWithoutANameIsARefusalToo) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::client_endings_test
+}  // namespace shoal::replication::impl::client_endings_test

@@ -9,7 +9,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/replication/support/records.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Position;
@@ -187,7 +187,7 @@ TEST(Client, ConnectWithoutATokenForgetsTheTokenOfTheConnectBefore) {
         options.host.tokens.backend_key = net::SecretKey(seed_of(9));
         options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
         const net::TokenRequest request{
-            5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::all::server_key())};
+            5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::impl::server_key())};
         const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
         ASSERT_TRUE(token);
         Link link(options);
@@ -205,7 +205,7 @@ TEST(Client, ConnectsWithATokenAlone) {
     options.host.tokens.backend_key = net::SecretKey(seed_of(9));
     options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
     const net::TokenRequest request{
-        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::all::server_key())};
+        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::impl::server_key())};
     const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
     ASSERT_TRUE(token);
     Link link(options);
@@ -484,4 +484,4 @@ TEST(Client, ItsHashTablesHaveASecretSeed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

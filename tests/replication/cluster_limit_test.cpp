@@ -9,7 +9,7 @@
 #include "replication/schema/own_components.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::cluster_limit_test {
+namespace shoal::replication::impl::cluster_limit_test {
 namespace {
 
 struct Crate {
@@ -59,4 +59,4 @@ TEST(ClusterLimit, IsThatOfTheLargestPayloadToTheByte) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::cluster_limit_test
+}  // namespace shoal::replication::impl::cluster_limit_test

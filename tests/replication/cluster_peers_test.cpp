@@ -7,7 +7,7 @@
 #include "replication/schema/own_components.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::cluster_peers_test {
+namespace shoal::replication::impl::cluster_peers_test {
 namespace {
 
 /// Peers without receivers, whose packets arrive unless the test says otherwise.
@@ -74,4 +74,4 @@ TEST(ClusterPeers, AllLearnThatAnEntityJoinedOrLeft) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::cluster_peers_test
+}  // namespace shoal::replication::impl::cluster_peers_test

@@ -8,7 +8,7 @@
 
 #include "tests/sim/game.h"
 
-namespace shoal::replication::all::cluster_slots_test {
+namespace shoal::replication::impl::cluster_slots_test {
 namespace {
 
 TEST(ClusterSlots, EqualAMapUnderRandomMoves) {
@@ -50,4 +50,4 @@ TEST(ClusterSlots, AVisitLastsForOneRoundAndAnExcessForOneTick) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::cluster_slots_test
+}  // namespace shoal::replication::impl::cluster_slots_test

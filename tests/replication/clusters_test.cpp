@@ -9,7 +9,7 @@
 #include "replication/schema/own_components.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Position;
@@ -279,4 +279,4 @@ TEST(Clusters, AWaitingClusterLeavesInASmallPayloadOnceItFitsOne) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -11,7 +11,7 @@
 #include "replication/schema/schema.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::codec_limits_test {
+namespace shoal::replication::impl::codec_limits_test {
 namespace {
 
 struct Single {
@@ -180,4 +180,4 @@ TEST(CodecLimits, AHalfFloatHasNoNegativeZero) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::codec_limits_test
+}  // namespace shoal::replication::impl::codec_limits_test

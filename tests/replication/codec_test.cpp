@@ -16,7 +16,7 @@
 #include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::codec_test {
+namespace shoal::replication::impl::codec_test {
 namespace {
 
 /// Realistic images: all versions of all entities of a world with many changes.
@@ -488,4 +488,4 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::codec_test
+}  // namespace shoal::replication::impl::codec_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using Complete = Completion::Complete;
@@ -260,4 +260,4 @@ TEST(Completion, MatchesANaiveModelThroughLossAndReordering) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

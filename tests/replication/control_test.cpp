@@ -8,7 +8,7 @@
 
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::all::control_test {
+namespace shoal::replication::impl::control_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -164,4 +164,4 @@ TEST(Control, AtMostOneInputOf10000IsLateAtRandomLoss) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::control_test
+}  // namespace shoal::replication::impl::control_test

@@ -8,7 +8,7 @@
 #include "tests/replication/support/records.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Counters;
@@ -325,4 +325,4 @@ TEST(Decoder, DamagedPayloadsAreUsedCompletelyOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 #include "tests/replication/support/records.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Aim;
@@ -607,4 +607,4 @@ TEST(Decoder, Rule08RecordsThatADespawnRecordOvertookDoNotOpenTheSlotAgain) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

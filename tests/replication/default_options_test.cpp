@@ -7,7 +7,7 @@
 #include "replication/reconnect.h"
 #include "replication/runner.h"
 
-namespace shoal::replication::all::default_options_test {
+namespace shoal::replication::impl::default_options_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -55,4 +55,4 @@ TEST(Options, OfRunnersFitEachOther) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::default_options_test
+}  // namespace shoal::replication::impl::default_options_test

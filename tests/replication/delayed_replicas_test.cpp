@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::delayed_replicas_test {
+namespace shoal::replication::impl::delayed_replicas_test {
 namespace {
 
 struct Place {
@@ -489,4 +489,4 @@ TEST(Displays, AddAnOptionalComponentThatCountsTeleports) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::delayed_replicas_test
+}  // namespace shoal::replication::impl::delayed_replicas_test

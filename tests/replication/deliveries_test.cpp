@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-namespace shoal::replication::all::deliveries_test {
+namespace shoal::replication::impl::deliveries_test {
 namespace {
 
 /// Ticks that do not wrap.
@@ -134,4 +134,4 @@ TEST(Deliveries, LongerGapsThanTheLongestDoNotCountForTheMean) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::deliveries_test
+}  // namespace shoal::replication::impl::deliveries_test

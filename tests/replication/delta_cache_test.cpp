@@ -6,7 +6,7 @@
 #include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 struct Cached {
@@ -99,4 +99,4 @@ TEST(DeltaCache, ANewTickForgetsEverything) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 #include "replication/history/shadow.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::entity_size_test {
+namespace shoal::replication::impl::entity_size_test {
 namespace {
 
 struct Cargo {
@@ -185,4 +185,4 @@ TEST(EntitySize, Rule11TheLimitIsExact) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::entity_size_test
+}  // namespace shoal::replication::impl::entity_size_test

@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/play.h"
 
-namespace shoal::replication::all::events_beside_state_test {
+namespace shoal::replication::impl::events_beside_state_test {
 namespace {
 
 struct Spot {
@@ -248,4 +248,4 @@ TEST(EventsBesideState, OneStreamHasTheOrderOfSending) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::events_beside_state_test
+}  // namespace shoal::replication::impl::events_beside_state_test

@@ -13,7 +13,7 @@
 
 #include "tests/replication/support/play.h"
 
-namespace shoal::replication::all::exceptions_test {
+namespace shoal::replication::impl::exceptions_test {
 namespace {
 
 struct Spot {
@@ -329,4 +329,4 @@ TEST(Exceptions, PlayersJoinAndLeaveAlthoughTheGameThrows) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::exceptions_test
+}  // namespace shoal::replication::impl::exceptions_test

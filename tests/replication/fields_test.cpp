@@ -10,7 +10,7 @@
 
 #include "ecs/entity.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 enum class Colour : std::uint8_t { red };
@@ -197,4 +197,4 @@ TEST(Fields, AreWritableAndKeepTheirTypes) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -18,7 +18,7 @@
 #include "replication/schema/schema.h"
 #include "tests/replication/support/bits.h"
 
-namespace shoal::replication::all::finite_floats_test {
+namespace shoal::replication::impl::finite_floats_test {
 namespace {
 
 class NoReferences final : public EntityMap {
@@ -207,4 +207,4 @@ TEST(FiniteInputs, OthersAreMalformedUnlessTheCodecAllowsThem) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::finite_floats_test
+}  // namespace shoal::replication::impl::finite_floats_test

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// Sends packet `number` of `tick` with a record of each slot.
@@ -178,4 +178,4 @@ TEST(Flight, OvertakenPacketsAreFoundAcrossTheWrapOfTheirNumbers) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::held_components_test {
+namespace shoal::replication::impl::held_components_test {
 namespace {
 
 using sim::Health;
@@ -317,4 +317,4 @@ TEST(HeldComponents, ReleasedOnesAreTheServersWhateverHappenedBefore) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::held_components_test
+}  // namespace shoal::replication::impl::held_components_test

@@ -11,7 +11,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using Words = std::vector<std::uint32_t>;
@@ -292,4 +292,4 @@ TEST(History, MatchesADequeAcrossTheTickWraparound) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

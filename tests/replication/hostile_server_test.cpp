@@ -14,7 +14,7 @@
 #include "tests/replication/support/play.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all::hostile_server_test {
+namespace shoal::replication::impl::hostile_server_test {
 namespace {
 
 constexpr std::size_t kMax = std::size_t{24} << 20;
@@ -250,4 +250,4 @@ TEST(HostileServer, AClientLeavesWithAReason) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::hostile_server_test
+}  // namespace shoal::replication::impl::hostile_server_test

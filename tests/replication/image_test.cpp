@@ -13,7 +13,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::image_test {
+namespace shoal::replication::impl::image_test {
 namespace {
 
 TEST(Tick, IsComparedAcrossTheWraparound) {
@@ -430,4 +430,4 @@ TEST(KeepOwned, TakesComponentsOfTheOwnerFromTheImageBeforeIfBothHaveThem) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::image_test
+}  // namespace shoal::replication::impl::image_test

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/tiller.h"
 
-namespace shoal::replication::all::input_buffer_test {
+namespace shoal::replication::impl::input_buffer_test {
 namespace {
 
 constexpr Tick kPatience = 15;
@@ -189,4 +189,4 @@ TEST(InputBuffer, PressesCountAsLongAsTheValuesAreRepeated) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::input_buffer_test
+}  // namespace shoal::replication::impl::input_buffer_test

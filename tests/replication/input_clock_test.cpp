@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-namespace shoal::replication::all::input_clock_test {
+namespace shoal::replication::impl::input_clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -148,4 +148,4 @@ TEST(InputClock, StandsAfter250MsOrFourTicksWithoutState) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::input_clock_test
+}  // namespace shoal::replication::impl::input_clock_test

@@ -11,7 +11,7 @@
 
 #include "tests/replication/support/tiller.h"
 
-namespace shoal::replication::all::input_log_test {
+namespace shoal::replication::impl::input_log_test {
 namespace {
 
 struct LogDesk : TillerWords {
@@ -318,4 +318,4 @@ TEST(InputLog, AnInputOutOfItsRangeIsRefused) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::input_log_test
+}  // namespace shoal::replication::impl::input_log_test

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::interpolator_test {
+namespace shoal::replication::impl::interpolator_test {
 namespace {
 
 struct Place {
@@ -335,4 +335,4 @@ TEST(Interpolator, OnlyDelayedReplicasWithADisplayAreMixed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::interpolator_test
+}  // namespace shoal::replication::impl::interpolator_test

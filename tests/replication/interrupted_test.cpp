@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/short_timeouts.h"
 
-namespace shoal::replication::all::interrupted_test {
+namespace shoal::replication::impl::interrupted_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -196,4 +196,4 @@ TEST(Resume, AValueOfTheOwnerIsJudgedAgainIfTheRefusalMayBeLost) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::interrupted_test
+}  // namespace shoal::replication::impl::interrupted_test

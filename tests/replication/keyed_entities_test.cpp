@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace shoal::replication::all::keyed_entities_test {
+namespace shoal::replication::impl::keyed_entities_test {
 namespace {
 
 constexpr NetId kFirst = NetIds::kFirstReserved;
@@ -110,4 +110,4 @@ TEST_F(Keys, ReserveANetIdUpToTheGreatestKey) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::keyed_entities_test
+}  // namespace shoal::replication::impl::keyed_entities_test

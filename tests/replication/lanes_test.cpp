@@ -10,7 +10,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 template <class T>
@@ -465,4 +465,4 @@ TEST(Lanes, RestoreOverwritesEveryField) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

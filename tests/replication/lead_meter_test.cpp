@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-namespace shoal::replication::all::lead_meter_test {
+namespace shoal::replication::impl::lead_meter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -155,4 +155,4 @@ TEST(LeadMeter, ALostPacketIsCoveredByTheNextOnes) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::lead_meter_test
+}  // namespace shoal::replication::impl::lead_meter_test

@@ -6,7 +6,7 @@
 #include "ecs/query.h"
 #include "tests/sim/session.h"
 
-namespace shoal::replication::all::levels_test {
+namespace shoal::replication::impl::levels_test {
 namespace {
 
 struct Level {
@@ -101,4 +101,4 @@ TEST(Levels, ChangeWhilePlayersAreConnected) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::levels_test
+}  // namespace shoal::replication::impl::levels_test

@@ -9,7 +9,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Health;
@@ -174,4 +174,4 @@ TEST(LocalWrites, OnlyLivingReplicasCanBeRestored) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

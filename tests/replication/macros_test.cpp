@@ -23,6 +23,9 @@ struct Image {};
 struct View {};
 struct Part {};
 struct Flight {};
+int all(int count) {
+    return count;
+}
 
 struct Place {
     float x = 0;
@@ -38,6 +41,7 @@ struct Shot {
 
 TEST(Macros, OfOtherSystemsDoNotReachReplication) {
     Schema schema;
+    EXPECT_EQ(all(1), 1);
     schema.component<Place>("place", field(&Place::x, quantised(0, 100, 0.1f)));
     schema.input<Look>("look");
     schema.action<Shot>("shot");

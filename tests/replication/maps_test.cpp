@@ -12,7 +12,7 @@
 #include "tests/replication/support/component_images.h"
 #include "tests/replication/support/records.h"
 
-namespace shoal::replication::all::maps_test {
+namespace shoal::replication::impl::maps_test {
 namespace {
 
 struct Stock {
@@ -120,4 +120,4 @@ TEST(Maps, KeysCanBeStructsWithAnOrderOfTheGame) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::maps_test
+}  // namespace shoal::replication::impl::maps_test

@@ -12,7 +12,7 @@
 #include "replication/message.h"
 #include "replication/play/owned_wire.h"
 
-namespace shoal::replication::all::message_bytes_test {
+namespace shoal::replication::impl::message_bytes_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -166,4 +166,4 @@ TEST(Resume, TheLargestHelloFitsBesideAConnectToken) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::message_bytes_test
+}  // namespace shoal::replication::impl::message_bytes_test

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication::all::message_intake_test {
+namespace shoal::replication::impl::message_intake_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -143,4 +143,4 @@ TEST(MessageIntake, WhenAllBytesAreUsedTheNextMessageWaits) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::message_intake_test
+}  // namespace shoal::replication::impl::message_intake_test

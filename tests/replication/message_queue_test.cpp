@@ -11,7 +11,7 @@
 #include "replication/send/sender.h"
 #include "tests/replication/support/sayings.h"
 
-namespace shoal::replication::all::message_queue_test {
+namespace shoal::replication::impl::message_queue_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -347,4 +347,4 @@ TEST(MessageQueue, AMessageOfTheOnlyTypeHasNoBitsForIt) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::message_queue_test
+}  // namespace shoal::replication::impl::message_queue_test

@@ -14,7 +14,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::mixer_test {
+namespace shoal::replication::impl::mixer_test {
 namespace {
 
 struct Height {
@@ -559,4 +559,4 @@ TEST(Mixer, KnowsWhichComponentsHaveADisplay) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::mixer_test
+}  // namespace shoal::replication::impl::mixer_test

@@ -16,7 +16,7 @@
 #include "tests/replication/support/play.h"
 #include "tests/sim/seeds.h"
 
-namespace shoal::replication::all::monkey_test {
+namespace shoal::replication::impl::monkey_test {
 namespace {
 
 struct Spot {
@@ -409,4 +409,4 @@ TEST(CalledFromInside, AMonkeyThatCallsEverythingFromEverywhere) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::monkey_test
+}  // namespace shoal::replication::impl::monkey_test

@@ -18,7 +18,7 @@
 #include "tests/replication/support/naive_race.h"
 #include "tests/replication/support/records.h"
 
-namespace shoal::replication::all::naive_decoder_test {
+namespace shoal::replication::impl::naive_decoder_test {
 namespace {
 
 using naive::Coding;
@@ -596,4 +596,4 @@ TEST(NaiveStateDecoder, ReadsTheExampleOfWireMd) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::naive_decoder_test
+}  // namespace shoal::replication::impl::naive_decoder_test

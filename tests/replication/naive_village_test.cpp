@@ -11,7 +11,7 @@
 #include "tests/replication/support/naive_race.h"
 #include "tests/replication/support/naive_village.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 constexpr std::uint32_t kVillageSlots = 500;
@@ -187,4 +187,4 @@ TEST(NaiveVillage, ComputesTheHashAndSummaryOfASchemaWithOptionalComponents) {
     }
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -14,7 +14,7 @@
 
 #include "tests/replication/support/schema_errors.h"
 
-namespace shoal::replication::all::nested_schema_test {
+namespace shoal::replication::impl::nested_schema_test {
 namespace {
 
 using schema_errors::error_of;
@@ -141,4 +141,4 @@ TEST(NestedSchema, AMapAndAVectorOfItsEntriesHaveOneSignature) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::nested_schema_test
+}  // namespace shoal::replication::impl::nested_schema_test

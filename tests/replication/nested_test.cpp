@@ -19,7 +19,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all::nested_test {
+namespace shoal::replication::impl::nested_test {
 namespace {
 
 enum class Rune : std::uint8_t { none, fire, ice, wind };
@@ -559,4 +559,4 @@ TEST(Nested, CodecsReachFieldsInsideElementsOfElements) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::nested_test
+}  // namespace shoal::replication::impl::nested_test

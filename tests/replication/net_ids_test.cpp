@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 TEST(NetIds, IsEmptyAtFirst) {
@@ -117,4 +117,4 @@ TEST(NetIds, MatchesAMap) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 
 #include "replication/schema/schema.h"
 
-namespace shoal::replication::all::options_test {
+namespace shoal::replication::impl::options_test {
 namespace {
 
 struct Speed {
@@ -112,4 +112,4 @@ TEST(ComponentOptions, ShownByIsTheOnlyDisplayAndNotEmpty) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::options_test
+}  // namespace shoal::replication::impl::options_test

@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/play.h"
 
-namespace shoal::replication::all::order_test {
+namespace shoal::replication::impl::order_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -85,4 +85,4 @@ TEST(Order, MessagesAndActionsOfAFrameAreHandledAsTheyWereMade) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::order_test
+}  // namespace shoal::replication::impl::order_test

@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::overlay_test {
+namespace shoal::replication::impl::overlay_test {
 namespace {
 
 using namespace stage_actions;
@@ -142,4 +142,4 @@ TEST(Overlay, IsFullWith1024Entries) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::overlay_test
+}  // namespace shoal::replication::impl::overlay_test

@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/play.h"
 
-namespace shoal::replication::all::owned_order_test {
+namespace shoal::replication::impl::owned_order_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -311,7 +311,7 @@ TEST(OwnedOrder, RefusedValuesThatWaitedEndThePlayer) {
     for (int i = 0; i < 3; ++i) guest.client.send(Report{i});
     for (const ecs::Entity mine : guest.client.mine()) guest.world.set(mine, Gauge{1});
     play.run(10);
-    EXPECT_EQ(play.server.owned_stats(id).refused, 0u);
+    EXPECT_EQ(play.server.stats(id).owned.refused, 0u);
     play.network.in(play.at_server).set_config({.loss = 1});
     play.run(40);
     EXPECT_EQ(play.server.phase(id), Phase::disconnected);
@@ -335,11 +335,11 @@ TEST(OwnedOrder, MessagesThatWaitWhenTheConnectionEndsAreCounted) {
             play.run(5);
         }
         EXPECT_EQ(play.server.phase(id), is_cut ? Phase::away : Phase::disconnected);
-        const MessageStats& stats = play.server.message_stats();
+        const MessageStats stats = play.server.stats().messages;
         EXPECT_EQ(stats.delivered + stats.unhandled + stats.lost, 40u);
         EXPECT_GT(stats.lost, 20u);
     }
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::owned_order_test
+}  // namespace shoal::replication::impl::owned_order_test

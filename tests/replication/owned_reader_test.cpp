@@ -11,7 +11,7 @@
 #include "replication/codec/codec.h"
 #include "tests/replication/support/harbour.h"
 
-namespace shoal::replication::all::owned_reader_test {
+namespace shoal::replication::impl::owned_reader_test {
 namespace {
 
 using harbour::Aim;
@@ -287,4 +287,4 @@ TEST(OwnedReader, ReferencesAreReadAsThePlayerSeesThem) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::owned_reader_test
+}  // namespace shoal::replication::impl::owned_reader_test

@@ -10,7 +10,7 @@
 #include "tests/replication/support/harbour.h"
 #include "tests/replication/support/link.h"
 
-namespace shoal::replication::all::owned_state_test {
+namespace shoal::replication::impl::owned_state_test {
 namespace {
 
 using harbour::Aim;
@@ -417,4 +417,4 @@ TEST(OwnedState, AHookMayEndThePlayerThatComesBack) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::owned_state_test
+}  // namespace shoal::replication::impl::owned_state_test

@@ -9,7 +9,7 @@
 #include "replication/codec/bits.h"
 #include "tests/replication/support/harbour.h"
 
-namespace shoal::replication::all::owned_writer_test {
+namespace shoal::replication::impl::owned_writer_test {
 namespace {
 
 using harbour::Aim;
@@ -305,4 +305,4 @@ TEST(OwnedWriter, AResetForgetsEntitiesAndValues) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::owned_writer_test
+}  // namespace shoal::replication::impl::owned_writer_test

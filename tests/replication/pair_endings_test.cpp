@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::pair_endings_test {
+namespace shoal::replication::impl::pair_endings_test {
 namespace {
 
 struct Admires {
@@ -168,4 +168,4 @@ TEST(PairEndings, AllSourcesFollowTheKeyOfTheirTarget) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::pair_endings_test
+}  // namespace shoal::replication::impl::pair_endings_test

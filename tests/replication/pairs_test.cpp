@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/relations.h"
 
-namespace shoal::replication::all::pairs_test {
+namespace shoal::replication::impl::pairs_test {
 namespace {
 
 using relations::Entities;
@@ -315,4 +315,4 @@ TEST_F(Pairs, AChangeOfOneValueCostsLittle) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::pairs_test
+}  // namespace shoal::replication::impl::pairs_test

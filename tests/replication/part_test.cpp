@@ -13,7 +13,7 @@
 #include "tests/sim/game.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 struct PartItem {
@@ -518,4 +518,4 @@ TEST(Part, TheExampleOfWireMdHasTheseBits) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/relations.h"
 
-namespace shoal::replication::all::parts_test {
+namespace shoal::replication::impl::parts_test {
 namespace {
 
 using relations::Pairs;
@@ -346,4 +346,4 @@ TEST(LargeParts, OneThatLeavesItsHullKeepsItsLastStateWhenTheHullIsDestroyed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::parts_test
+}  // namespace shoal::replication::impl::parts_test

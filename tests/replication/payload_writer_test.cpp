@@ -11,7 +11,7 @@
 #include "replication/codec/state_packet.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Counters;
@@ -517,4 +517,4 @@ TEST(Sender, APayloadThatFitsWithoutItsAnchorIsInTheRoom) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

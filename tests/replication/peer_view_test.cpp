@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 TEST(PeerView, ANewSlotIsPendingAndNothingWasSent) {
@@ -398,4 +398,4 @@ TEST(PeerView, AgreesWithASimpleModelThroughLossAndReordering) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

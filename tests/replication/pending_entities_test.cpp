@@ -8,7 +8,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::pending_entities_test {
+namespace shoal::replication::impl::pending_entities_test {
 namespace {
 
 using namespace stage_actions;
@@ -239,4 +239,4 @@ TEST(Actions, APendingPartStaysTheSameEntityWhenItsFormerWholeDies) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::pending_entities_test
+}  // namespace shoal::replication::impl::pending_entities_test

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace shoal::replication::all::pending_id_test {
+namespace shoal::replication::impl::pending_id_test {
 namespace {
 
 TEST(PendingId, IsBetweenNetIdsAndReservedNetIds) {
@@ -24,4 +24,4 @@ TEST(PendingId, WrapsAroundToTheSecondId) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::pending_id_test
+}  // namespace shoal::replication::impl::pending_id_test

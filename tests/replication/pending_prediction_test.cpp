@@ -2,7 +2,7 @@
 
 #include "tests/replication/support/rowing.h"
 
-namespace shoal::replication::all::pending_prediction_test {
+namespace shoal::replication::impl::pending_prediction_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -97,4 +97,4 @@ TEST(PendingPrediction, APendingEntityMayDieOrStopBeingPredicted) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::pending_prediction_test
+}  // namespace shoal::replication::impl::pending_prediction_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <utility>
 
-namespace shoal::replication::all::players_test {
+namespace shoal::replication::impl::players_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -128,8 +128,8 @@ TEST(Players, ThePlaceOfAPlayerThatLeftIsUsedAgainByAFreshOne) {
     EXPECT_EQ(players.find_connected(connection(2)), &next);
 }
 
-net::all::Networks home(std::uint8_t machine) {
-    return net::all::Networks(net::all::SipKey{}, net::Address::ipv4(10, 0, 0, machine, 1));
+net::impl::Networks home(std::uint8_t machine) {
+    return net::impl::Networks(net::impl::SipKey{}, net::Address::ipv4(10, 0, 0, machine, 1));
 }
 
 TEST(Players, TheOneThatIsAwayLongestMakesRoom) {
@@ -163,7 +163,7 @@ TEST(Players, TheAddressWithMostPlayersAwayMakesRoom) {
 }
 
 TEST(Players, ATicketThatIsRefusedIsCountedByItsReason) {
-    net::all::Entropy entropy(net::Seed{});
+    net::impl::Entropy entropy(net::Seed{});
     Players players;
     TicketStats stats;
     Player& player = add_away(players, 1, 1s);
@@ -189,4 +189,4 @@ TEST(Players, ATicketThatIsRefusedIsCountedByItsReason) {
     EXPECT_EQ(stats.unknown_seats, 2u);
 }
 
-}  // namespace shoal::replication::all::players_test
+}  // namespace shoal::replication::impl::players_test

@@ -5,7 +5,7 @@
 
 #include "tests/replication/support/rowing.h"
 
-namespace shoal::replication::all::predicted_group_test {
+namespace shoal::replication::impl::predicted_group_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -183,4 +183,4 @@ TEST(PredictedGroup, AResetLeavesTheWorldWithoutPredictedEntities) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::predicted_group_test
+}  // namespace shoal::replication::impl::predicted_group_test

@@ -12,7 +12,7 @@
 
 #include "replication/send/sender.h"
 
-namespace shoal::replication::all::predicted_values_test {
+namespace shoal::replication::impl::predicted_values_test {
 namespace {
 
 enum class Gait : std::uint8_t { walk, run };
@@ -372,4 +372,4 @@ TEST(PredictedValues, EachNumberOfARotationOfDoublesCounts) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::predicted_values_test
+}  // namespace shoal::replication::impl::predicted_values_test

@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/rowing.h"
 
-namespace shoal::replication::all::predictor_steps_test {
+namespace shoal::replication::impl::predictor_steps_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -312,4 +312,4 @@ TEST(Predictor, ASchemaWithoutAnInputPredictsNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::predictor_steps_test
+}  // namespace shoal::replication::impl::predictor_steps_test

@@ -13,7 +13,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::all::predictor_test {
+namespace shoal::replication::impl::predictor_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -678,4 +678,4 @@ TEST(Predictor, AnEntityThatTheClientSpawnedAndMayNotPredictGetsTheServersValues
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::predictor_test
+}  // namespace shoal::replication::impl::predictor_test

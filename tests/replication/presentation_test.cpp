@@ -10,7 +10,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all::presentation_test {
+namespace shoal::replication::impl::presentation_test {
 namespace {
 
 struct Kite {
@@ -299,4 +299,4 @@ TEST(Presentation, LostPacketsDelayTheRenderTimeAndPausesOfTheServerDoNot) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::presentation_test
+}  // namespace shoal::replication::impl::presentation_test

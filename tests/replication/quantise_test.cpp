@@ -13,7 +13,7 @@
 #include "replication/schema/schema.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::quantise_test {
+namespace shoal::replication::impl::quantise_test {
 namespace {
 
 constexpr double kPi = std::numbers::pi;
@@ -609,4 +609,4 @@ TEST(ComputedCodecs, AreInTheHash) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::quantise_test
+}  // namespace shoal::replication::impl::quantise_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 struct RangeDecision {
@@ -93,4 +93,4 @@ TEST(RangeCoder, GarbageEndsWithTheBytes) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -345,7 +345,7 @@ TEST(Readme, APlayerHostsTheGame) {
 }
 
 TEST(Readme, AnOwnLoopServesAClient) {
-    my_private_key = net::all::server_key();
+    my_private_key = net::impl::server_key();
     known_public_key = net::public_key(my_private_key);
     net::Result<net::Socket> at_server = net::Socket::open(net::Address::ipv4(127, 0, 0, 1, 0));
     net::Result<net::Socket> at_client = net::Socket::open(net::Address::ipv4(127, 0, 0, 1, 0));
@@ -675,7 +675,7 @@ TEST(Readme, StepsAreChecked) {
 #include "readme/replication/predict/the_step_function_1.inc"
     ecs::World world;
     const ecs::Entity ship = world.spawn(Place{}, Predicted{});
-    all::StepCheck check(world, schema, options.check_every, options.on_step_fault);
+    impl::StepCheck check(world, schema, options.check_every, options.on_step_fault);
     float runs = 0;
     check.run(10, [&](bool) { world.set(ship, Place{++runs, 0}); });
     EXPECT_EQ(logged, "place is wrong: {1, 0}, then {2, 0}");

@@ -8,7 +8,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::receiver_complete_test {
+namespace shoal::replication::impl::receiver_complete_test {
 namespace {
 
 struct Spot {  // shown late
@@ -229,4 +229,4 @@ TEST(ReceiverComplete, IsTheSameHoweverOftenATickIsApplied) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::receiver_complete_test
+}  // namespace shoal::replication::impl::receiver_complete_test

@@ -4,7 +4,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::receiver_entities_test {
+namespace shoal::replication::impl::receiver_entities_test {
 namespace {
 
 TEST(ReceiverEntities, HaveTheTickOfTheVersionThatTheWorldShows) {
@@ -104,4 +104,4 @@ TEST(ReceiverEntities, UnknownOnesHaveNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::receiver_entities_test
+}  // namespace shoal::replication::impl::receiver_entities_test

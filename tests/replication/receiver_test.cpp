@@ -5,7 +5,7 @@
 #include "tests/replication/support/records.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Aim;
@@ -143,4 +143,4 @@ TEST(Receiver, ResetForgetsEverything) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

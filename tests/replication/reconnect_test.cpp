@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/short_timeouts.h"
 
-namespace shoal::replication::all::reconnect_test {
+namespace shoal::replication::impl::reconnect_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -294,4 +294,4 @@ TEST(Reconnect, AfterARestartAFinalRefusalEndsWithItsText) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::reconnect_test
+}  // namespace shoal::replication::impl::reconnect_test

@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 std::multiset<std::uint32_t> referrers(const ReferenceIndex& index, std::uint32_t target) {
@@ -59,4 +59,4 @@ TEST(ReferenceIndex, MatchesAMultisetOfPairs) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication::all::render_clock_test {
+namespace shoal::replication::impl::render_clock_test {
 namespace {
 
 /// A server that sends a payload in every tick, and a client that draws frames, with a path between them.
@@ -424,4 +424,4 @@ TEST(RenderClock, TheLeastDelayedPayloadOfATenthOfASecondCounts) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::render_clock_test
+}  // namespace shoal::replication::impl::render_clock_test

@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 class ReplicasTest : public testing::Test {
@@ -229,4 +229,4 @@ TEST_F(ReplicasTest, DirtyNamesEachReplicaOnceInTheOrderOfTheFirstTouch) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/short_timeouts.h"
 
-namespace shoal::replication::all::resume_test {
+namespace shoal::replication::impl::resume_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -484,4 +484,4 @@ TEST(Resume, APlayerMayGetAnotherEntityWhileItIsAway) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::resume_test
+}  // namespace shoal::replication::impl::resume_test

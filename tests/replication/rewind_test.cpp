@@ -13,7 +13,7 @@
 #include "replication/play/players.h"
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 struct Whereabouts {
@@ -360,4 +360,4 @@ TEST(Rewind, APlayerThatHasNothingYetSeesNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

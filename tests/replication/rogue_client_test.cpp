@@ -10,7 +10,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/sim/session.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Position;
@@ -148,4 +148,4 @@ TEST(Server, ARebaseOfAnySlotsIsHarmless) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

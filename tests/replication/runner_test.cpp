@@ -10,7 +10,7 @@
 
 #include "ecs/query.h"
 
-namespace shoal::replication::all::runner_test {
+namespace shoal::replication::impl::runner_test {
 namespace {
 
 struct Steps {
@@ -315,4 +315,4 @@ TEST(Runner, ErrorsArePrintedWithoutControlCharacters) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::runner_test
+}  // namespace shoal::replication::impl::runner_test

@@ -14,7 +14,7 @@
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
 
-namespace shoal::replication::all::schedule_test {
+namespace shoal::replication::impl::schedule_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -371,4 +371,4 @@ TEST(Schedule, TimesThatDoNotFitAreErrors) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::schedule_test
+}  // namespace shoal::replication::impl::schedule_test

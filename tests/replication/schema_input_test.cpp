@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/tiller.h"
 
-namespace shoal::replication::all::schema_input_test {
+namespace shoal::replication::impl::schema_input_test {
 namespace {
 
 TEST(SchemaInput, DeclaresItsComponentForTheOwner) {
@@ -103,4 +103,4 @@ TEST(SchemaInput, QuantisedAuthorityCountsInTheHash) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::schema_input_test
+}  // namespace shoal::replication::impl::schema_input_test

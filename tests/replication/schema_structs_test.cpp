@@ -10,7 +10,7 @@
 #include "replication/schema/schema.h"
 #include "tests/replication/support/naive_schema.h"
 
-namespace shoal::replication::all::schema_structs_test {
+namespace shoal::replication::impl::schema_structs_test {
 namespace {
 
 struct Talk {
@@ -190,4 +190,4 @@ TEST(SchemaStructs, ADifferenceIsNamed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::schema_structs_test
+}  // namespace shoal::replication::impl::schema_structs_test

@@ -19,20 +19,20 @@
 #include "replication/schema/binding.h"
 #include "tests/replication/support/schema_errors.h"
 
-namespace shoal::replication::all::schema_test {
+namespace shoal::replication::impl::schema_test {
 
 struct Local {
     int of_this_side = 0;  // does not replicate
 };
 
-}  // namespace shoal::replication::all::schema_test
+}  // namespace shoal::replication::impl::schema_test
 
 template <>
-struct shoal::replication::Replicate<shoal::replication::all::schema_test::Local> {
+struct shoal::replication::Replicate<shoal::replication::impl::schema_test::Local> {
     static auto fields(auto&) { return std::tuple<>(); }
 };
 
-namespace shoal::replication::all::schema_test {
+namespace shoal::replication::impl::schema_test {
 namespace {
 
 using schema_errors::error_of;
@@ -682,4 +682,4 @@ TEST(Schema, FieldCodecReachesArraysAndNestedStructs) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::schema_test
+}  // namespace shoal::replication::impl::schema_test

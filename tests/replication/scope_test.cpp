@@ -15,7 +15,7 @@
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
 
-namespace shoal::replication::all::scope_test {
+namespace shoal::replication::impl::scope_test {
 namespace {
 
 struct Spot {
@@ -601,4 +601,4 @@ TEST(Scope, ARulesGridThatDoesNotFitIsAnError) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::scope_test
+}  // namespace shoal::replication::impl::scope_test

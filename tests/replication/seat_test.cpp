@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/link.h"
 
-namespace shoal::replication::all::seat_test {
+namespace shoal::replication::impl::seat_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -403,4 +403,4 @@ TEST(Server, A13SendNowSendsChosenEntitiesAlthoughNothingChanged) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::seat_test
+}  // namespace shoal::replication::impl::seat_test

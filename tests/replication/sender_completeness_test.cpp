@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Counters;
@@ -161,4 +161,4 @@ TEST(Sender, Rule09AMarkerFollowsWhenNothingIsLeftToSendAnyMore) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

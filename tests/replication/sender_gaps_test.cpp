@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/link.h"
 
-namespace shoal::replication::all::sender_gaps_test {
+namespace shoal::replication::impl::sender_gaps_test {
 namespace {
 
 struct Buoy {
@@ -59,4 +59,4 @@ TEST(SenderGaps, AreThoseThatTheClientMeasures) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::sender_gaps_test
+}  // namespace shoal::replication::impl::sender_gaps_test

@@ -9,7 +9,7 @@
 #include "replication/codec/codec.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::sender_group_test {
+namespace shoal::replication::impl::sender_group_test {
 namespace {
 
 struct Ball {
@@ -151,4 +151,4 @@ TEST(SenderGroup, APeerThatPredictsSomethingHearsThirtyTimesASecondThatNothingCh
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::sender_group_test
+}  // namespace shoal::replication::impl::sender_group_test

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::sender_peers_test {
+namespace shoal::replication::impl::sender_peers_test {
 namespace {
 
 using Entities = std::vector<ecs::Entity>;
@@ -226,4 +226,4 @@ TEST(SenderPeers, GetEverythingAgainWhenTheyAreRestarted) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::sender_peers_test
+}  // namespace shoal::replication::impl::sender_peers_test

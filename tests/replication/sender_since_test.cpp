@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::sender_since_test {
+namespace shoal::replication::impl::sender_since_test {
 namespace {
 
 struct Place {
@@ -80,4 +80,4 @@ TEST(SenderSince, WhatThePeerDoesNotSeeChangesNothing) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::sender_since_test
+}  // namespace shoal::replication::impl::sender_since_test

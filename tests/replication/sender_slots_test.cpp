@@ -4,7 +4,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Position;
@@ -227,4 +227,4 @@ TEST(Sender, Rule30NoEntityWaitsForASlotForeverWhileOthersComeAndGo) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -6,7 +6,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Name;
@@ -642,4 +642,4 @@ TEST(Sender, OnlyGroupsAreTakenFromTheClassesOfSetGroups) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::sender_times_test {
+namespace shoal::replication::impl::sender_times_test {
 namespace {
 
 constexpr double kTickRates[] = {10, 20, 60, 128};
@@ -97,4 +97,4 @@ TEST(SenderTimes, PacketsThatAreAnsweredSoonDoNotLengthenTheHistory) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::sender_times_test
+}  // namespace shoal::replication::impl::sender_times_test

@@ -6,7 +6,7 @@
 
 #include "tests/sim/game.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 // Method: a plain list of what was sent and acknowledged, at random ticks.
@@ -76,4 +76,4 @@ TEST(SentTicks, VersionsThatAreNotUsedAnyMoreAreNotKnown) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -11,7 +11,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
 
-namespace shoal::replication::all::server_actions_test {
+namespace shoal::replication::impl::server_actions_test {
 namespace {
 
 using namespace stage_actions;
@@ -448,4 +448,4 @@ TEST(ServerActions, ASchemaWithoutActionsHasNoPlayers) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::server_actions_test
+}  // namespace shoal::replication::impl::server_actions_test

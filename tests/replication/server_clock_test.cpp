@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace shoal::replication::all::server_clock_test {
+namespace shoal::replication::impl::server_clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -135,4 +135,4 @@ TEST(ServerClock, TicksCanWrapManyTimes) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::server_clock_test
+}  // namespace shoal::replication::impl::server_clock_test

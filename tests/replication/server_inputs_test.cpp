@@ -8,7 +8,7 @@
 #include "replication/play/players.h"
 #include "tests/sim/play_session.h"
 
-namespace shoal::replication::all::server_inputs_test {
+namespace shoal::replication::impl::server_inputs_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -266,4 +266,4 @@ TEST(ServerInputs, PacketsThatWaitedForAServerThatHungAreNotMeasured) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::server_inputs_test
+}  // namespace shoal::replication::impl::server_inputs_test

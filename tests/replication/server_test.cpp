@@ -9,7 +9,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/sim/session.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Position;
@@ -180,7 +180,7 @@ TEST(Server, AcceptsAConnectTokenOnceAndPassesItsClientIdToTheGame) {
     options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
     Link link(options);
     const net::TokenRequest request{
-        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::all::server_key())};
+        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::impl::server_key())};
     const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
     ASSERT_TRUE(token);
     Link::Player& first = link.add();
@@ -619,4 +619,4 @@ TEST(Server, Rule30AClientGetsNoMoreEntitiesThanItSaysItCanTake) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -5,7 +5,7 @@
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 std::optional<Version> version_at(const Shadow& shadow, ecs::Entity entity, Tick tick) {
@@ -514,4 +514,4 @@ TEST_F(Shadows, Rule30AnEntityThatNobodyTouchedForALongTimeGetsANewVersion) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::silent_peer_test {
+namespace shoal::replication::impl::silent_peer_test {
 namespace {
 
 using sim::Health;
@@ -144,4 +144,4 @@ TEST(SilentPeer, ChangesOfAllKindsInSilencesOfAllLengths) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::silent_peer_test
+}  // namespace shoal::replication::impl::silent_peer_test

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numbers>
 
-namespace shoal::replication::all::smoothing_test {
+namespace shoal::replication::impl::smoothing_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -281,4 +281,4 @@ TEST(Smoothing, OnlyPredictedComponentsWithADisplayAreChanged) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::smoothing_test
+}  // namespace shoal::replication::impl::smoothing_test

@@ -10,7 +10,7 @@
 #include "tests/replication/support/records.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Aim;
@@ -634,4 +634,4 @@ TEST(StableKeys, AnyReservedNetIdIsSafe) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/bits.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 std::vector<StateHeader> headers() {
@@ -407,4 +407,4 @@ TEST(RecordHeader, TheLastNumberOf32BitsIsNoSlot) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-namespace shoal::replication::all::step_check_test {
+namespace shoal::replication::impl::step_check_test {
 
 /// The fields whose names begin with `local` do not replicate.
 struct Meters {
@@ -32,19 +32,19 @@ struct Mark {
     std::uint8_t local_kind = 77;
 };
 
-}  // namespace shoal::replication::all::step_check_test
+}  // namespace shoal::replication::impl::step_check_test
 
 template <>
-struct shoal::replication::Replicate<shoal::replication::all::step_check_test::Mark> {
+struct shoal::replication::Replicate<shoal::replication::impl::step_check_test::Mark> {
     static auto fields(auto& m) { return std::tie(m.kind); }
 };
 
 template <>
-struct shoal::replication::Replicate<shoal::replication::all::step_check_test::Meters> {
+struct shoal::replication::Replicate<shoal::replication::impl::step_check_test::Meters> {
     static auto fields(auto& m) { return std::tie(m.a, m.b, m.c, m.d, m.e, m.f, m.g); }
 };
 
-namespace shoal::replication::all::step_check_test {
+namespace shoal::replication::impl::step_check_test {
 namespace {
 
 struct Place {
@@ -277,4 +277,4 @@ TEST(StepCheck, ValuesThatAreEqualArePutBackWithoutAChangeHook) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::step_check_test
+}  // namespace shoal::replication::impl::step_check_test

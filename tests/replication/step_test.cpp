@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace shoal::replication::all::step_test {
+namespace shoal::replication::impl::step_test {
 namespace {
 
 struct Fuel {
@@ -66,4 +66,4 @@ TEST(Step, AClientVisitsOnlyWhatItPredicts) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::step_test
+}  // namespace shoal::replication::impl::step_test

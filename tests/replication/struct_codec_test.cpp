@@ -8,7 +8,7 @@
 
 #include "replication/codec/codec.h"
 
-namespace shoal::replication::all::struct_codec_test {
+namespace shoal::replication::impl::struct_codec_test {
 namespace {
 
 struct Talk {
@@ -139,4 +139,4 @@ TEST(StructValue, OwnsOneValueOfItsType) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::struct_codec_test
+}  // namespace shoal::replication::impl::struct_codec_test

@@ -4,7 +4,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 /// Lets more than 2^32 ticks pass, in steps of 2^27.
@@ -53,4 +53,4 @@ TEST(TickWrap, Rule30ASlotThatWasFreeForMoreThanHalfAWrapTakesANewEntity) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

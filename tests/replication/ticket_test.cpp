@@ -11,7 +11,7 @@
 
 #include "tests/replication/support/short_timeouts.h"
 
-namespace shoal::replication::all::ticket_test {
+namespace shoal::replication::impl::ticket_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -43,7 +43,7 @@ struct Quay {
 };
 
 TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
-    net::all::Entropy entropy(seed_of(3));
+    net::impl::Entropy entropy(seed_of(3));
     SeatKey key;
     EXPECT_EQ(Ticket::kBytes, Ticket{}.bytes().size());
     key.issue(entropy);
@@ -69,7 +69,7 @@ TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
 }
 
 TEST(SeatKey, EveryByteOfASecretIsRandom) {
-    net::all::Entropy entropy(seed_of(3));
+    net::impl::Entropy entropy(seed_of(3));
     std::array<std::byte, 16> any{};
     for (int i = 0; i < 20; ++i) {
         SeatKey key;
@@ -80,7 +80,7 @@ TEST(SeatKey, EveryByteOfASecretIsRandom) {
 }
 
 TEST(SeatKey, KnowsTheTicketThatWasValidUntilTheLastUse) {
-    net::all::Entropy entropy(seed_of(3));
+    net::impl::Entropy entropy(seed_of(3));
     SeatKey key;
     key.issue(entropy);
     const Ticket first{PlayerId{7}, key.newest()};
@@ -147,7 +147,7 @@ TEST(Tickets, AStolenOneNeedsAConnectTokenOfTheSamePlayer) {
     std::uint64_t seed = 10;
     const auto token_of = [&](std::uint64_t client_id) {
         const net::TokenRequest request{
-            5, client_id, 1000, options.host.tokens.servers, {}, net::public_key(net::all::server_key())};
+            5, client_id, 1000, options.host.tokens.servers, {}, net::public_key(net::impl::server_key())};
         return *net::issue_token(request, backend, seed_of(seed++));
     };
     Link::Player& player = quay.add();
@@ -290,4 +290,4 @@ TEST(Tickets, RecordedPacketsOfAReturnTakeNoSeat) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::ticket_test
+}  // namespace shoal::replication::impl::ticket_test

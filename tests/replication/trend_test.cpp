@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 TEST(Trend, WhatMovesEvenlyIsPredictedExactly) {
@@ -69,4 +69,4 @@ TEST(Trend, ARotationIsPredictedAlsoWhenAnotherNumberBecomesTheGreatest) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -11,7 +11,7 @@
 #include "tests/sim/session.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::replication::all::typed_messages_test {
+namespace shoal::replication::impl::typed_messages_test {
 namespace {
 
 using sayings::Beep;
@@ -469,4 +469,4 @@ TEST(Message, ADisconnectInAHandlerDropsTheMessagesOfThisPlayerOnly) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::typed_messages_test
+}  // namespace shoal::replication::impl::typed_messages_test

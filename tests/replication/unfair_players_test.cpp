@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/play.h"
 
-namespace shoal::replication::all::unfair_players_test {
+namespace shoal::replication::impl::unfair_players_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -190,4 +190,4 @@ TEST(UnfairPlayers, AClientThatIsNeverReadyLosesItsPlace) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::unfair_players_test
+}  // namespace shoal::replication::impl::unfair_players_test

@@ -7,7 +7,7 @@
 
 #include "tests/replication/support/link.h"
 
-namespace shoal::replication::all::unknown_players_test {
+namespace shoal::replication::impl::unknown_players_test {
 namespace {
 
 struct Sail {
@@ -101,4 +101,4 @@ TEST(UnknownPlayers, EntitiesThatDoNotReplicateAreIgnored) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::unknown_players_test
+}  // namespace shoal::replication::impl::unknown_players_test

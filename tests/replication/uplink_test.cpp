@@ -8,7 +8,7 @@
 
 #include "replication/play/players.h"
 
-namespace shoal::replication::all::uplink_test {
+namespace shoal::replication::impl::uplink_test {
 namespace {
 
 /// Sends one number in 12 bits; the greatest value is malformed.
@@ -199,4 +199,4 @@ TEST(PlayUplink, FatesReachEverySection) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::uplink_test
+}  // namespace shoal::replication::impl::uplink_test

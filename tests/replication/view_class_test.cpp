@@ -11,7 +11,7 @@
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 struct Shown {
@@ -511,4 +511,4 @@ TEST(ViewClass, Rule20RecordsForAnOwnerFitItsVersions) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

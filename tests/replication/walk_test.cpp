@@ -11,7 +11,7 @@
 #include "tests/replication/support/schema_errors.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::walk_test {
+namespace shoal::replication::impl::walk_test {
 
 /// A type of a maths library: constructors, one of them with two arguments, and private members.
 class Vec {
@@ -82,9 +82,9 @@ struct Bad {
     int* p = nullptr;
 };
 
-}  // namespace shoal::replication::all::walk_test
+}  // namespace shoal::replication::impl::walk_test
 
-namespace walk_test = shoal::replication::all::walk_test;
+namespace walk_test = shoal::replication::impl::walk_test;
 template <>
 struct shoal::replication::Replicate<walk_test::Vec> {
     static auto fields(auto& v) { return std::tie(v.x_, v.y_); }
@@ -124,7 +124,7 @@ struct shoal::replication::Replicate<walk_test::Bad> {
     static auto fields(auto& b) { return std::tie(b.a, b.p); }
 };
 
-namespace shoal::replication::all::walk_test {
+namespace shoal::replication::impl::walk_test {
 namespace {
 
 using schema_errors::error_of;
@@ -457,4 +457,4 @@ TEST(Walk, ErrorsSayWhereTheFieldIs) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::walk_test
+}  // namespace shoal::replication::impl::walk_test

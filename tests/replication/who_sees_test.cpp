@@ -10,7 +10,7 @@
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
 
-namespace shoal::replication::all::who_sees_test {
+namespace shoal::replication::impl::who_sees_test {
 namespace {
 
 template <int N>
@@ -133,4 +133,4 @@ TEST(WhoSees, ViewClassesAreApart) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all::who_sees_test
+}  // namespace shoal::replication::impl::who_sees_test

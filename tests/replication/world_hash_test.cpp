@@ -4,7 +4,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace {
 
 using sim::Aim;
@@ -73,4 +73,4 @@ TEST(WorldHash, IgnoresChangesBelowAStepOrOutsideTheSchema) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -18,7 +18,7 @@
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
 
-using namespace shoal::net::all;
+using namespace shoal::net::impl;
 
 namespace {
 

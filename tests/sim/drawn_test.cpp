@@ -125,14 +125,14 @@ private:
         options.sender.tick_hz = tick_hz;
         options.host.seed = seed_of(1);
         options.host.connection.timeout = 3s;
-        net::all::give_key(options.host);
+        net::impl::give_key(options.host);
         return options;
     }
     static ClientOptions client_options() {
         ClientOptions options;
         options.net.seed = seed_of(2);
         options.net.connection.timeout = 3s;
-        net::all::give_key(options.net);
+        net::impl::give_key(options.net);
         return options;
     }
 

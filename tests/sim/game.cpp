@@ -328,7 +328,7 @@ GameComponent tag_component(std::string_view name) {
 constexpr std::int64_t kMarker = 0x5ca1ab1e'0000'0000;  // begins each component in a snapshot
 
 /// Maps net id n to an entity with index n, and back.
-class PlainMap final : public replication::all::EntityMap {
+class PlainMap final : public replication::impl::EntityMap {
 public:
     std::uint32_t to_net(ecs::Entity entity) override { return entity.index; }
     ecs::Entity to_entity(std::uint32_t net_id) override {
@@ -404,14 +404,14 @@ Snapshot snapshot_of(const ecs::World& world, std::span<const ecs::ComponentId> 
     return out;
 }
 
-Snapshot snapshot_of(const replication::Schema& schema, const replication::all::Image& image) {
+Snapshot snapshot_of(const replication::Schema& schema, const replication::impl::Image& image) {
     PlainMap map;
     const NameOf name_of = [](ecs::Entity entity) { return entity.index; };
     Snapshot out;
     for (std::size_t i = 0; i < game_components().size(); ++i) {
         const GameComponent& component = game_components()[i];
-        for (replication::all::ImageCursor at(schema, image); !at.at_end(); at.next()) {
-            const replication::all::SchemaComponent& described = schema.components()[at.component()];
+        for (replication::impl::ImageCursor at(schema, image); !at.at_end(); at.next()) {
+            const replication::impl::SchemaComponent& described = schema.components()[at.component()];
             if (described.name != component.name) continue;
             out.components |= std::uint64_t{1} << i;
             out.values.push_back(kMarker + static_cast<std::int64_t>(i));

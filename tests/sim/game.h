@@ -152,7 +152,7 @@ std::vector<ecs::ComponentId> bind_game(ecs::World& world);
 Snapshot snapshot_of(const ecs::World& world, std::span<const ecs::ComponentId> ids, ecs::Entity entity,
                      const NameOf& name_of, std::uint64_t which = ~std::uint64_t{0});
 /// References are the net ids of the image.
-Snapshot snapshot_of(const replication::Schema& schema, const replication::all::Image& image);
+Snapshot snapshot_of(const replication::Schema& schema, const replication::impl::Image& image);
 
 /// Changes a world at random.
 class Director {

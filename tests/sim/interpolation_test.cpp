@@ -61,7 +61,7 @@ TEST(Interpolation, ShowsCurvesWithinAStepAndNoLaterThanThePathNeeds) {
             if (is_late) late_at = show.now;
             on_time += !is_late;
             // What is shown after missing state is blended.
-            if (show.now - late_at <= replication::all::Mixer::kMaxExtrapolation) return;
+            if (show.now - late_at <= replication::impl::Mixer::kMaxExtrapolation) return;
             errors.push_back(distance(*place, curve(show.shown() * tick_s)));
         };
         show.run(20'000);

@@ -85,7 +85,7 @@ TEST(Join, AClientThatPlaysHasTheWorldAndItsPlayer) {
                 was_playing[i] = true;
                 ASSERT_TRUE(guest.client.player());
                 // Not by the address, which can have earlier connections.
-                const auto ticket = replication::all::Ticket::from(guest.client.ticket());
+                const auto ticket = replication::impl::Ticket::from(guest.client.ticket());
                 if (!ticket || playing.count(ticket->seat) == 0) continue;  // the server has lost it already
                 const replication::PlayerId id = ticket->seat;
                 EXPECT_EQ(guest.world.get<Badge>(guest.client.player()).number, playing[id]);

@@ -185,7 +185,7 @@ private:
     }
     /// The guest's address can have earlier connections, of which the server does not know that they ended.
     std::optional<net::PeerId> peer_of(std::size_t guest) {
-        const auto ticket = replication::all::Ticket::from(client(guest).ticket());
+        const auto ticket = replication::impl::Ticket::from(client(guest).ticket());
         return ticket ? std::optional(ticket->seat) : std::nullopt;
     }
     bool is_inside(ecs::Entity entity, ecs::Entity whole) {
@@ -326,7 +326,7 @@ private:
     }
 
     bool is_too_large(ecs::Entity entity) {
-        const replication::all::Shadow& shadow = server().sender().shadow();
+        const replication::impl::Shadow& shadow = server().sender().shadow();
         return shadow[shadow.index_of(entity)].is_too_large;
     }
 

@@ -176,7 +176,7 @@ void Player::check_versions(const History& history) {
     checking_.clear();
     next_checked_ = 0;
     client_.receiver().for_each_version([&](std::uint32_t slot, std::uint32_t net_id, replication::Tick tick,
-                                            const replication::all::Image& image) {
+                                            const replication::impl::Image& image) {
         checking_.push_back({slot, net_id, tick});
         if (was_checked(slot, net_id, tick)) return;
         versions_checked_ += 1;
@@ -206,10 +206,10 @@ bool Player::was_checked(std::uint32_t slot, std::uint32_t net_id, replication::
 }
 
 /// Returns the version that the world should show; nothing if the client knows none.
-std::optional<replication::all::Version> Player::due(std::uint32_t net_id) const {
-    const replication::all::Replicas& replicas = client_.receiver().replicas();
+std::optional<replication::impl::Version> Player::due(std::uint32_t net_id) const {
+    const replication::impl::Replicas& replicas = client_.receiver().replicas();
     const std::uint32_t index = replicas.ids().find(net_id);
-    if (index == replication::all::Replicas::kNone) return std::nullopt;
+    if (index == replication::impl::Replicas::kNone) return std::nullopt;
     return replicas.due(index);
 }
 
@@ -218,7 +218,7 @@ std::optional<replication::all::Version> Player::due(std::uint32_t net_id) const
 std::string Player::compare_to_due(ecs::Entity entity, std::uint64_t which) const {
     const replication::Receiver& receiver = client_.receiver();
     const std::uint32_t net_id = receiver.net_id(entity);
-    const std::optional<replication::all::Version> version = due(net_id);
+    const std::optional<replication::impl::Version> version = due(net_id);
     if (!version) return "net id " + std::to_string(net_id) + " has no version";
     // With a render time, a replica can come and end between two checks of versions.
     if (const auto newest = newest_.find(net_id);
@@ -239,7 +239,7 @@ std::string Player::compare_to_due(ecs::Entity entity, std::uint64_t which) cons
 void Player::check_neighbour(ecs::Entity entity) {
     if (!neighbours_.insert(entity).second) return;
     neighbours_checked_ += 1;
-    const std::optional<replication::all::Version> version = due(client_.receiver().net_id(entity));
+    const std::optional<replication::impl::Version> version = due(client_.receiver().net_id(entity));
     const std::uint64_t which = version ? snapshot_of(schema_, version->image).components : 0;
     if (std::string what = compare_to_due(entity, which); !what.empty()) fail("in a hook " + what);
 }
@@ -248,7 +248,7 @@ void Player::check_neighbour(ecs::Entity entity) {
 void Player::check_replicas() {
     neighbours_.clear();
     client_.receiver().for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {
-        const std::optional<replication::all::Version> version = due(net_id);
+        const std::optional<replication::impl::Version> version = due(net_id);
         if (!version) return fail("a replica without a version that is due");
         if (client_.render_time() && version->image.shape->is_delayed &&
             replication::is_newer(version->tick, client_.render_time()->tick) && !written_.contains(net_id))

@@ -41,7 +41,7 @@ public:
     ~Player() override;
 
     const net::Address& address() const { return address_; }
-    net::all::LinkConditioner& down() { return down_; }
+    net::impl::LinkConditioner& down() { return down_; }
     /// Calls use(from, bytes) for each datagram that arrives at the server by `now`.
     template <class Use>
     void deliver_up(net::Time now, Use&& use) {
@@ -72,7 +72,7 @@ public:
 
     const replication::Client& client() const { return client_; }
     const Chat& chat() const { return chat_; }
-    const net::all::LinkConditioner& up() const { return up_; }
+    const net::impl::LinkConditioner& up() const { return up_; }
     std::uint64_t versions_checked() const { return versions_checked_; }
     std::uint64_t replicas_checked() const { return replicas_checked_; }
     std::uint64_t neighbours_checked() const { return neighbours_checked_; }
@@ -105,7 +105,7 @@ private:
     void check_versions(const History& history);
     bool was_checked(std::uint32_t slot, std::uint32_t net_id, replication::Tick tick);
     void check_told();
-    std::optional<replication::all::Version> due(std::uint32_t net_id) const;
+    std::optional<replication::impl::Version> due(std::uint32_t net_id) const;
     std::string compare_to_due(ecs::Entity entity, std::uint64_t which) const;
     void check_neighbour(ecs::Entity entity);
     void check_replicas();
@@ -119,8 +119,8 @@ private:
     Chat chat_;  // reset with each connection
     net::Address address_;
     net::Time now_{0};
-    net::all::LinkConditioner up_, down_;
-    net::all::LinkConditioner::Datagram datagram_;
+    net::impl::LinkConditioner up_, down_;
+    net::impl::LinkConditioner::Datagram datagram_;
     Sink sink_;
 
     ecs::World world_;

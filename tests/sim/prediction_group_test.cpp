@@ -123,7 +123,7 @@ TEST(Prediction, ABallJoinsAndLeavesTheGroupAtOnce) {
                 session.world.destroy(ball);
                 ball = session.world.spawn(Spot{}, Speed{}, replication::Replicated{});
             }
-            session.server.view(session.server.owner(session.ship(player))).predict(ball, random() % 2 == 0);
+            session.server.predict(session.server.owner(session.ship(player)), ball, random() % 2 == 0);
             session.run(std::chrono::milliseconds(random() % 500));
             for (const auto& one : session.players)
                 ecs::Query<const Spot, ecs::With<replication::Predicted>>(one->world)

@@ -101,7 +101,7 @@ TEST(ResumeSimulation, SeatsOutliveConnectionsAndProcesses) {
             const replication::Client& client = session.guests()[i]->client;
             EXPECT_EQ(client.phase(), Phase::playing) << client.failure();
             EXPECT_EQ(count_shots(session.guests()[i]->world), shots) << "a shot that only one side has";
-            const replication::all::ClientActions::Stats& stats = client.action_stats();
+            const replication::impl::ClientActions::Stats& stats = client.action_stats();
             EXPECT_EQ(stats.accepted + stats.rejected + stats.dropped, stats.done) << "all have an answer";
         }
         log.expect_order();

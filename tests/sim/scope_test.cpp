@@ -22,9 +22,9 @@ namespace shoal::sim {
 namespace {
 
 using namespace replication;
-using replication::all::NetId;
-using replication::all::Room;
-using replication::all::Tick;
+using replication::impl::NetId;
+using replication::impl::Room;
+using replication::impl::Tick;
 
 struct Here {
     float x = 0, y = 0;
@@ -106,12 +106,12 @@ private:
         std::vector<std::byte> bytes;
     };
     struct Client {
-        Client(const Schema& schema, all::Sender::Peer its_peer)
+        Client(const Schema& schema, impl::Sender::Peer its_peer)
             : receiver(world, schema), hash(world, schema), peer(its_peer) {}
         ecs::World world;
         Receiver receiver;
         WorldHash hash;
-        all::Sender::Peer peer;
+        impl::Sender::Peer peer;
         ecs::Entity viewpoint;
         std::uint64_t next = 1;
         std::deque<Datagram> flight;
@@ -142,7 +142,7 @@ private:
     void change() {
         const ecs::Entity entity = any();
         Client& client = *clients_[random_() % clients_.size()];
-        all::Scope& scope = sender_.scope();
+        impl::Scope& scope = sender_.scope();
         switch (random_() % 20) {
             case 0:
                 return spawn();
@@ -228,7 +228,7 @@ private:
     void receive(Client& client, bool is_quiet) {
         for (std::size_t i = 0; i < client.flight.size();) {
             Datagram& one = client.flight[i];
-            if (!is_quiet && all::is_newer(one.due, tick_)) {
+            if (!is_quiet && impl::is_newer(one.due, tick_)) {
                 ++i;
                 continue;
             }
@@ -250,9 +250,9 @@ private:
 
     /// Nothing that the client ever got says that there is something it does not see.
     void check(Client& client) {
-        client.receiver.for_each_version([&](std::uint32_t, NetId net_id, Tick, const all::Image& image) {
+        client.receiver.for_each_version([&](std::uint32_t, NetId net_id, Tick, const impl::Image& image) {
             ASSERT_TRUE(client.seen.contains(net_id)) << "the client has a hidden entity";
-            for (all::ImageCursor value(schema_, image); !value.at_end(); value.next()) {
+            for (impl::ImageCursor value(schema_, image); !value.at_end(); value.next()) {
                 value.layout().for_each_reference(value.lanes(), value.parts(), [&](NetId named) {
                     ASSERT_TRUE(client.seen.contains(named)) << "a reference names a hidden entity";
                 });
@@ -274,7 +274,7 @@ private:
     std::mt19937 random_;
     Schema schema_;
     ecs::World world_;
-    all::Sender sender_;
+    impl::Sender sender_;
     WorldHash server_hash_{world_, schema_};
     std::vector<std::unique_ptr<Client>> clients_;
     std::vector<ecs::Entity> entities_;

@@ -71,7 +71,7 @@ public:
         now_ += std::chrono::microseconds(16'667);
         network_.receive_all(at_server_, server_.host(), now_);
         const replication::Tick tick = server_.tick(now_);
-        const replication::all::Shadow& shadow = server_.sender().shadow();
+        const replication::impl::Shadow& shadow = server_.sender().shadow();
         if (!shadow.opened().empty() || !shadow.changed().empty() || !shadow.closed().empty())
             changed_ = tick;
         for (const auto& guest : guests_) {

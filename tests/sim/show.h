@@ -183,8 +183,8 @@ public:
     bool is_cut = false;  // the server's datagrams are lost
     std::function<void(replication::Tick)> on_tick;
     std::function<void()> on_frame;
-    net::all::LinkConditioner up, down;
-    net::all::LinkConditioner::Datagram datagram;
+    net::impl::LinkConditioner up, down;
+    net::impl::LinkConditioner::Datagram datagram;
     std::map<replication::Tick, net::Time> tick_times;
     std::optional<std::pair<replication::Tick, net::Time>> origin;  // of the first tick
     replication::Schema schema = show_schema();

@@ -105,7 +105,7 @@ private:
     std::vector<std::unique_ptr<Player>> players_;
     std::map<net::PeerId, Chat> chats_;
     Random chat_random_;
-    net::all::LinkConditioner::Datagram datagram_;
+    net::impl::LinkConditioner::Datagram datagram_;
     Totals totals_;  // of players that were replaced, and of the server
     std::string problem_;
 };

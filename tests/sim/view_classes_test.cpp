@@ -187,9 +187,9 @@ private:
 
     void check_versions(std::size_t guest) {
         const auto check = [&](std::uint32_t, replication::NetId net_id, replication::Tick tick,
-                               const replication::all::Image& image) {
+                               const replication::impl::Image& image) {
             Values held;
-            for (replication::all::ImageCursor at(schema_, image); !at.at_end(); at.next())
+            for (replication::impl::ImageCursor at(schema_, image); !at.at_end(); at.next())
                 held[schema_.components()[at.component()].name] = at.layout().empty() ? 0 : *at.lanes();
             const TickTruth& truth = truth_[tick];
             ASSERT_EQ(truth.entities.count(net_id), 1u);

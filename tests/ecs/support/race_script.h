@@ -14,7 +14,7 @@
 
 namespace ecs_race {
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using namespace ecs_types;
 
 struct ChildOf {

@@ -7,7 +7,7 @@
 
 namespace ecs_relations {
 
-using namespace shoal::ecs::all;
+using namespace shoal::ecs::impl;
 using ecs_types::Counted;
 
 struct ChildOf {

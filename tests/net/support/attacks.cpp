@@ -4,7 +4,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -401,4 +401,4 @@ void SeatTaker::step(Battle& battle) {
     for (auto& [address, client] : clients_) client.step(battle);
 }
 
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

@@ -11,7 +11,7 @@
 #include "net/ack_window.h"
 #include "tests/net/support/battle.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 
 /// Answers each request of each player with forged packets, before the server's answer arrives.
 class Forger : public Attack {
@@ -302,4 +302,4 @@ private:
     std::map<Address, OwnClient> clients_;
 };
 
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

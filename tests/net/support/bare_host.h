@@ -11,7 +11,7 @@
 #include "tests/net/support/consistency.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// A host whose packets are stored, and clients whose packets the test writes.
 struct Bare {
@@ -62,4 +62,4 @@ struct Bare {
     Host host;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

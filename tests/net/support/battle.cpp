@@ -5,7 +5,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -251,4 +251,4 @@ void Battle::talk() {
     }
 }
 
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

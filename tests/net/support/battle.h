@@ -18,7 +18,7 @@
 #include "net/socket/bad_network.h"
 #include "tests/net/support/guest.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 
 /// Latency between the attacker and the server, in each direction.
 constexpr Duration kOwnLatency = std::chrono::milliseconds(2);
@@ -193,4 +193,4 @@ private:
     std::uint64_t amplified_ = 0;
 };
 
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

@@ -7,7 +7,7 @@
 #include "net/client.h"
 #include "net/host.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// A friend of the classes that it checks.
 struct Consistency {
@@ -172,4 +172,4 @@ bool is_consistent(const T& part) {
     return Consistency::of(part);
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -7,7 +7,7 @@
 
 #include "tests/net/support/meters.h"
 
-namespace shoal::net::all::paths {
+namespace shoal::net::impl::paths {
 
 /// A bulk flow of CUBIC, which begins with ten segments. It learns of each loss one round trip later.
 class Cubic {
@@ -85,4 +85,4 @@ private:
     double reduced_ = -kNever;
 };
 
-}  // namespace shoal::net::all::paths
+}  // namespace shoal::net::impl::paths

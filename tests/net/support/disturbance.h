@@ -8,7 +8,7 @@
 
 #include "tests/net/support/battle.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 
 inline double ms(Duration duration) {
     return double(duration.count()) / 1000;
@@ -45,4 +45,4 @@ inline void expect_undisturbed(const Player& player, Duration longest_silence) {
     EXPECT_EQ(disturbance(player, longest_silence), "");
 }
 
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

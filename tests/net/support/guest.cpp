@@ -5,7 +5,7 @@
 
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 namespace {
 
 using namespace std::chrono_literals;
@@ -174,4 +174,4 @@ std::optional<std::uint64_t> Guest::read_number(std::span<const std::byte> datag
     return expand_number(envelope->truncated_number, envelope->number_bytes, server_newest_);
 }
 
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

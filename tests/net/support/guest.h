@@ -10,7 +10,7 @@
 #include "net/crypto/packet_cipher.h"
 #include "net/handshake/handshake.h"
 
-namespace shoal::net::all::attacks {
+namespace shoal::net::impl::attacks {
 
 using Bytes = std::vector<std::byte>;
 
@@ -80,4 +80,4 @@ private:
     std::uint64_t next_number_ = 1, server_newest_ = 0;
 };
 
-}  // namespace shoal::net::all::attacks
+}  // namespace shoal::net::impl::attacks

@@ -3,7 +3,7 @@
 
 #include "net/handshake/handshake.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 struct Request : HandshakePacket {
     Request() : HandshakePacket{PacketKind::request} {}
@@ -50,4 +50,4 @@ struct Refuse : HandshakePacket {
     }
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

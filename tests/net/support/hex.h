@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 inline std::vector<std::byte> from_hex(std::string_view digits) {
     std::vector<std::byte> bytes;
@@ -24,4 +24,4 @@ inline std::string to_hex(std::span<const std::byte> bytes) {
     return digits;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -17,7 +17,7 @@
 #include "net/endpoint.h"
 #include "tests/net/support/paths.h"
 
-namespace shoal::net::all::paths {
+namespace shoal::net::impl::paths {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMinQueueBytes = 3'000;
@@ -253,4 +253,4 @@ private:
     std::uint64_t turn_ = 0;
 };
 
-}  // namespace shoal::net::all::paths
+}  // namespace shoal::net::impl::paths

@@ -9,7 +9,7 @@
 
 #include "tests/net/support/links.h"
 
-namespace shoal::net::all::paths {
+namespace shoal::net::impl::paths {
 
 constexpr double kStep = 0.005;           // seconds; resolution of the measurements
 constexpr double kMessageInterval = 0.1;  // seconds
@@ -76,4 +76,4 @@ private:
     std::size_t queued_ = 0;
 };
 
-}  // namespace shoal::net::all::paths
+}  // namespace shoal::net::impl::paths

@@ -218,20 +218,20 @@ public:
     enum class Verdict { good, dropped, malformed };
 
     static Decoder sealed(std::uint64_t protocol_id, bool to_server, std::uint64_t first_number,
-                          const shoal::net::all::SecretKey& key) {
+                          const shoal::net::impl::SecretKey& key) {
         Decoder decoder(protocol_id, to_server, first_number);
         decoder.keys_.push_back(key);
         return decoder;
     }
     static Decoder insecure(std::uint64_t protocol_id, bool to_server, std::uint64_t first_number,
-                            const shoal::net::all::SecretKey& key) {
+                            const shoal::net::impl::SecretKey& key) {
         Decoder decoder(protocol_id, to_server, first_number);
         const auto word = [&](std::size_t at) {
             std::uint64_t value = 0;
             for (std::size_t i = 8; i-- > 0;) value = value << 8 | std::uint64_t(key.bytes()[at + i]);
             return value;
         };
-        decoder.insecure_ = shoal::net::all::SipKey{word(0), word(8)};
+        decoder.insecure_ = shoal::net::impl::SipKey{word(0), word(8)};
         return decoder;
     }
 
@@ -287,7 +287,7 @@ private:
     bool check(std::uint64_t number, const Bytes& header, const Bytes& body, const Bytes& tag) const {
         const Bytes covered =
             joined(joined(eight_bytes(protocol_id_), eight_bytes(number)), joined(header, body));
-        return eight_bytes(shoal::net::all::siphash(*insecure_, {}, covered)) == tag;
+        return eight_bytes(shoal::net::impl::siphash(*insecure_, {}, covered)) == tag;
     }
     /// Opens a datagram with the present key or, as phase and number say, the former or next one.
     bool open(std::uint64_t number, bool phase, const Bytes& header, Bytes& body, const Bytes& tag) {
@@ -297,18 +297,18 @@ private:
             key = present_ > 0 && number < lowest_ ? present_ - 1 : present_ + 1;
         const std::span<const std::byte, 16> fixed(tag.data(), 16);
         const bool is_authentic =
-            shoal::net::all::open(keys_[key], shoal::net::all::nonce_from(number),
-                                  joined(eight_bytes(protocol_id_), header), body, fixed);
+            shoal::net::impl::open(keys_[key], shoal::net::impl::nonce_from(number),
+                                   joined(eight_bytes(protocol_id_), header), body, fixed);
         if (!is_authentic) return false;
         if (key == present_ + 1 || (key == present_ && number < lowest_)) lowest_ = number;
         if (key > present_) present_ = key;
         return true;
     }
-    static shoal::net::all::SecretKey key_after(const shoal::net::all::SecretKey& key) {
-        shoal::net::all::Bytes32 zeros{};
-        shoal::net::all::Tag tag;
-        shoal::net::all::seal(key, shoal::net::all::nonce_from(0xFFFF'FFFF'FFFF'FFFF), {}, zeros, tag);
-        return shoal::net::all::SecretKey(zeros);
+    static shoal::net::impl::SecretKey key_after(const shoal::net::impl::SecretKey& key) {
+        shoal::net::impl::Bytes32 zeros{};
+        shoal::net::impl::Tag tag;
+        shoal::net::impl::seal(key, shoal::net::impl::nonce_from(0xFFFF'FFFF'FFFF'FFFF), {}, zeros, tag);
+        return shoal::net::impl::SecretKey(zeros);
     }
     std::uint64_t expected_id(std::uint64_t number) const {
         std::uint64_t highest = first_ - 1;
@@ -362,10 +362,10 @@ private:
     std::set<std::uint64_t> arrived_;
     std::map<std::uint64_t, std::uint64_t> highest_ids_;  // by packet number
     std::map<std::uint64_t, Large> larges_;               // by number
-    std::vector<shoal::net::all::SecretKey> keys_;        // all former keys, the present one and the next
+    std::vector<shoal::net::impl::SecretKey> keys_;       // all former keys, the present one and the next
     unsigned present_ = 0;
     std::uint64_t lowest_ = ~0ull;  // lowest number with the present key
-    std::optional<shoal::net::all::SipKey> insecure_;
+    std::optional<shoal::net::impl::SipKey> insecure_;
 };
 
 }  // namespace naive

@@ -8,7 +8,7 @@
 
 #include "tests/net/support/paths.h"
 
-namespace shoal::net::all::paths {
+namespace shoal::net::impl::paths {
 namespace {
 
 std::string text(double value) {
@@ -238,4 +238,4 @@ std::vector<PathSpec> family() {
     return result;
 }
 
-}  // namespace shoal::net::all::paths
+}  // namespace shoal::net::impl::paths

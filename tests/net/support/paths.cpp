@@ -16,7 +16,7 @@
 #include "tests/net/support/links.h"
 #include "tests/net/support/meters.h"
 
-namespace shoal::net::all::paths {
+namespace shoal::net::impl::paths {
 namespace {
 
 constexpr double kSettled = 3;       // seconds; most measurements begin here
@@ -468,4 +468,4 @@ Outcome run(const PathSpec& path, std::uint64_t seed, double duration_s) {
     return Simulation(path, seed, duration_s).run();
 }
 
-}  // namespace shoal::net::all::paths
+}  // namespace shoal::net::impl::paths

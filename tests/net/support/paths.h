@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace shoal::net::all::paths {
+namespace shoal::net::impl::paths {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // a value that was not measured
 
@@ -93,4 +93,4 @@ Outcome run(const PathSpec& path, std::uint64_t seed, double duration_s = 60);
 /// All simulated paths for the rate controller.
 std::vector<PathSpec> family();
 
-}  // namespace shoal::net::all::paths
+}  // namespace shoal::net::impl::paths

@@ -11,7 +11,7 @@
 #include "net/connection.h"
 #include "tests/net/support/world.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 /// First packet numbers, some just before a wraparound.
 inline constexpr std::uint64_t kPayloadStarts[] = {
@@ -53,4 +53,4 @@ struct PayloadSide : Recorder {
     Connection connection;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -10,7 +10,7 @@
 
 #include "net/rate/rate_controller.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 using namespace std::chrono_literals;
 
@@ -250,4 +250,4 @@ private:
     double owed_ = 0, tokens_ = 0, queued_ = 0;
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -6,7 +6,7 @@
 
 #include "net/socket/socket.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 inline const Address kLoopback = Address::ipv4(127, 0, 0, 1, 0);
 
@@ -18,4 +18,4 @@ inline Socket open_socket(const SocketConfig& config = {}) {
     return std::move(Socket::open(kLoopback, config).value());
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -4,7 +4,7 @@
 #include "net/client.h"
 #include "net/host.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 inline const SecretKey& server_key() {
     static const SecretKey key = [] {
@@ -22,4 +22,4 @@ inline void give_key(ClientConfig& config) {
     config.server_key = known;
 }
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -22,7 +22,7 @@
 #include "tests/net/support/handshake_packets.h"
 #include "tests/net/support/server_key.h"
 
-namespace shoal::net::all {
+namespace shoal::net::impl {
 
 using namespace std::chrono_literals;
 
@@ -399,4 +399,4 @@ struct ConnectedWorld : World {
     PeerId peer() const { return server.newest; }
 };
 
-}  // namespace shoal::net::all
+}  // namespace shoal::net::impl

@@ -10,7 +10,7 @@
 #include "replication/action/action.h"
 #include "replication/action/action_inbox.h"
 
-namespace shoal::replication::all::action_desk {
+namespace shoal::replication::impl::action_desk {
 
 struct Row {
     std::uint32_t strokes = 0;
@@ -74,4 +74,4 @@ struct Desk {
 
 using Words = std::vector<std::uint32_t>;
 
-}  // namespace shoal::replication::all::action_desk
+}  // namespace shoal::replication::impl::action_desk

@@ -5,7 +5,7 @@
 
 #include "replication/codec/bits.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 inline std::vector<std::byte> bytes_of(const BitWriter& out) {
     std::vector<std::byte> bytes(out.byte_count());
@@ -13,4 +13,4 @@ inline std::vector<std::byte> bytes_of(const BitWriter& out) {
     return bytes;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

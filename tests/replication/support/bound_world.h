@@ -8,7 +8,7 @@
 #include "replication/schema/binding.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// A world in which entity n has net id n + 1.
 class BoundWorld : public EntityMap {
@@ -75,4 +75,4 @@ public:
     ecs::Entity hidden;      // has no net id
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -14,7 +14,7 @@
 #include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// Quantises, writes and reads values of the first component of a schema.
 class ComponentImages {
@@ -66,4 +66,4 @@ public:
     ComponentLayout::Misfits misfits;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

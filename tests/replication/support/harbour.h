@@ -9,7 +9,7 @@
 
 #include "tests/replication/support/stage.h"
 
-namespace shoal::replication::all::harbour {
+namespace shoal::replication::impl::harbour {
 
 struct Banner {
     std::string text;
@@ -65,4 +65,4 @@ struct Harbour {
     std::map<Stage::Client*, std::vector<std::string>> refusals;
 };
 
-}  // namespace shoal::replication::all::harbour
+}  // namespace shoal::replication::impl::harbour

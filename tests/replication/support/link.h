@@ -14,7 +14,7 @@
 #include "tests/net/support/server_key.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 inline net::Seed seed_of(std::uint64_t number) {
     net::Seed seed{};
@@ -73,7 +73,7 @@ public:
             std::size_t bytes;
         };
         std::string says_no, last_text;
-        net::DisconnectReason last_reason = net::all::kLastDisconnectReason;
+        net::DisconnectReason last_reason = net::impl::kLastDisconnectReason;
         std::vector<TooLarge> too_large;
         std::vector<std::string> messages;
         net::PeerId last;
@@ -165,4 +165,4 @@ public:
     std::vector<std::unique_ptr<Player>> players;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

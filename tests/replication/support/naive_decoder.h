@@ -257,7 +257,7 @@ private:
 
     State read_image(Bits& bits, const State* base, const Trend& trend) {
         const bool is_string = payload_.is_coded && (base != nullptr || !bits.bit());
-        if (is_string) bits.begin_string(shoal::replication::all::kBuiltInModel.data());
+        if (is_string) bits.begin_string(shoal::replication::impl::kBuiltInModel.data());
         State out = StateReader(schema_, bits).read(base, trend);
         if (is_string) bits.end_string();
         return out;

@@ -15,7 +15,7 @@
 #include "tests/replication/support/naive_decoder.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 namespace naive = naive_replication;
 
@@ -290,4 +290,4 @@ private:
     std::vector<SentPacket> under_way_;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

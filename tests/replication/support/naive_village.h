@@ -15,7 +15,7 @@
 #include "tests/replication/support/naive_schema.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 namespace naive = naive_replication;
 
@@ -349,4 +349,4 @@ private:
     std::map<std::uint32_t, std::uint32_t> cluster_of_;  // by net id
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -13,7 +13,7 @@
 #include "replication/client.h"
 #include "replication/server.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 class Play {
 public:
@@ -91,4 +91,4 @@ public:
     std::function<void()> before_tick;
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

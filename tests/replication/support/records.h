@@ -10,7 +10,7 @@
 #include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct ChosenRecord {
     RecordHeader header;
@@ -59,4 +59,4 @@ inline std::vector<std::byte> baseless(const Schema& schema, std::uint32_t slot)
     return payload_of(schema, 900, {{{slot, RecordKind::delta, 0u - 7, 0}, empty, empty}});
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -12,7 +12,7 @@
 #include "replication/schema/pairs.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 namespace relations {
 
@@ -41,14 +41,14 @@ struct Hires {
 };
 
 }  // namespace relations
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
 
 template <>
-struct shoal::replication::Replicate<shoal::replication::all::relations::Hires> {
+struct shoal::replication::Replicate<shoal::replication::impl::relations::Hires> {
     static auto fields(auto& v) { return std::tie(v.wage); }
 };
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 namespace relations {
 
 class Pairs : public testing::Test, public Pair {
@@ -99,4 +99,4 @@ protected:
 
 }  // namespace relations
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

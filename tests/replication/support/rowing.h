@@ -16,7 +16,7 @@
 #include "replication/send/sender.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all::rowing {
+namespace shoal::replication::impl::rowing {
 
 using namespace std::chrono_literals;
 
@@ -195,4 +195,4 @@ private:
     StepQueries queries{world};
 };
 
-}  // namespace shoal::replication::all::rowing
+}  // namespace shoal::replication::impl::rowing

@@ -7,7 +7,7 @@
 
 #include "replication/schema/schema.h"
 
-namespace shoal::replication::all::sayings {
+namespace shoal::replication::impl::sayings {
 
 struct Saying {
     std::string text;
@@ -34,4 +34,4 @@ inline Schema saying_schema() {
     return schema;
 }
 
-}  // namespace shoal::replication::all::sayings
+}  // namespace shoal::replication::impl::sayings

@@ -9,7 +9,7 @@
 
 #include "replication/schema/schema.h"
 
-namespace shoal::replication::all::schema_errors {
+namespace shoal::replication::impl::schema_errors {
 
 template <class T>
 std::string error_of() {
@@ -23,4 +23,4 @@ inline void expect_words(const std::string& error, std::initializer_list<std::st
         EXPECT_NE(error.find(word), std::string::npos) << "'" << word << "' is not in: " << error;
 }
 
-}  // namespace shoal::replication::all::schema_errors
+}  // namespace shoal::replication::impl::schema_errors

@@ -5,7 +5,7 @@
 
 #include "tests/replication/support/link.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 /// The options with a short timeout. A player may come back within 5 s.
 inline ServerOptions short_timeouts(ServerOptions options = Link::default_options()) {
@@ -22,4 +22,4 @@ inline ClientOptions short_timeouts_of_client() {
     return options;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -23,7 +23,7 @@
 #include "replication/send/sender.h"
 #include "replication/world_hash.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 class Stage : private PlayerHost {
 public:
@@ -306,4 +306,4 @@ private:
     }
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/stage.h"
 
-namespace shoal::replication::all::stage_actions {
+namespace shoal::replication::impl::stage_actions {
 
 struct Place {
     std::int32_t x = 0;
@@ -142,4 +142,4 @@ struct BoxStage : Stage {
     Client& client = add_client();
 };
 
-}  // namespace shoal::replication::all::stage_actions
+}  // namespace shoal::replication::impl::stage_actions

@@ -7,7 +7,7 @@
 #include "replication/play/struct_codec.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 struct Tiller {
     std::int8_t x = 0, y = 0;
@@ -40,4 +40,4 @@ struct TillerWords {
     std::vector<std::uint32_t> neutral = of({});
 };
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl

@@ -16,7 +16,7 @@
 #include "replication/world_hash.h"
 #include "tests/sim/game.h"
 
-namespace shoal::replication::all {
+namespace shoal::replication::impl {
 
 inline Schema game_schema() {
     Schema schema;
@@ -162,4 +162,4 @@ inline std::string state_of(const Receiver& receiver, const Schema& schema) {
     return text;
 }
 
-}  // namespace shoal::replication::all
+}  // namespace shoal::replication::impl
