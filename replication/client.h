@@ -71,7 +71,7 @@ public:
     ///
     /// With a ticket, see ticket(), takes back the player's seat. If this client got the ticket itself, its
     /// replicas stay, and actions without an answer are sent again. Otherwise it loads the world. If the
-    /// server refuses the ticket, the attempt fails, and ticket() is empty. No effect if `ticket` is not one.
+    /// server refuses the ticket, the attempt fails, and ticket() is empty. A `ticket` that is empty or malformed is ignored.
     void connect(const net::Servers& servers, std::span<const std::byte> ticket = {});
     void connect(const net::Servers& servers, const net::ClientToken& token,
                  std::span<const std::byte> ticket = {});
@@ -135,7 +135,7 @@ public:
         predictor_.set_input(&input, phase() == Phase::playing);
     }
     /// Sets the function that computes a tick from the tick before it. update() calls it for the entities
-    /// that this client owns or predicts, see PlayerView::predict(): for each new tick, and again for earlier
+    /// that this client owns or predicts, see Server::predict(): for each new tick, and again for earlier
     /// ticks if the server's state differs.
     void on_step(OnStep fn) { predictor_.set_on_step(std::move(fn)); }
     /// The tick of the newest input, which is ahead of the server. Empty before the first input.

@@ -171,8 +171,9 @@ bool Server::is_predicted_by(PlayerId player, ecs::Entity entity) const {
 }
 
 void Server::PlayerView::send_now(std::span<const ecs::Entity> entities) {
+    const auto peer = its_peer();
     for (const ecs::Entity entity : entities)
-        if (player_ && server_.world_.is_alive(entity)) server_.sender_.send_now(player_->peer, entity);
+        if (peer && server_.world_.is_alive(entity)) server_.sender_.send_now(*peer, entity);
 }
 
 template <class Tag>

@@ -168,7 +168,10 @@ public:
     /// fn(const T&, const Call&), which runs after the mutation. Set it before the first tick.
     template <class T, class Fn>
     void on(Fn handler) {
-        if constexpr (std::invocable<Fn&, PlayerId, const T&>) {
+        constexpr bool kTakesPlayer = std::invocable<Fn&, PlayerId, const T&>;
+        static_assert(!kTakesPlayer || !std::invocable<Fn&, const T&, const MessageInfo&>,
+                      "a handler must name the types of its arguments");
+        if constexpr (kTakesPlayer) {
             typed_.set_handler<T>(guarded<const T&, const MessageInfo&>(
                 world_, [fn = std::move(handler)](const T& message, const MessageInfo& info) mutable {
                     fn(info.from, message);
@@ -276,14 +279,14 @@ public:
     /// Says that a living entity was moved to another place without travelling there: clients that
     /// interpolate show it jump. No effect if no component of the schema has a Display.
     void teleport(ecs::Entity entity);
-    /// What one player sees. Do not keep it: it is valid until the player leaves. For an unknown player no
-    /// function has an effect. scope/scope.h has the rule who sees an entity. What is set has an effect from
-    /// the next tick() on, and ends when the player leaves.
+    /// What one player sees. For an unknown player, or one that left, no function has an effect.
+    /// scope/scope.h has the rule who sees an entity. What is set has an effect from the next tick() on, and
+    /// ends when the player leaves.
     class PlayerView {
     public:
         /// Sets the groups in which the player is: to_group(), or several with |; {} for none.
         void set_groups(ViewClasses groups) {
-            if (player_) server_.sender_.set_groups(player_->peer, groups);
+            if (const auto peer = its_peer()) server_.sender_.set_groups(*peer, groups);
         }
         /// The player enters or leaves a room; a player can be in any number of rooms. Entities have the
         /// component Room or Rooms.
@@ -297,14 +300,14 @@ public:
         /// these places. Without a call this is the player's entity. Where the player looks from stays if the
         /// entity is destroyed.
         void from(ecs::Entity entity) {
-            if (player_) server_.sender_.scope().view_from(player_->peer, entity);
+            if (const auto peer = its_peer()) server_.sender_.scope().view_from(*peer, entity);
         }
         void from(std::span<const GridPlace> places) {
-            if (player_) server_.sender_.scope().view_from(player_->peer, places);
+            if (const auto peer = its_peer()) server_.sender_.scope().view_from(*peer, places);
         }
         /// Asks the filters again, see filter().
         void recheck() {
-            if (player_) server_.sender_.scope().recheck(player_->peer);
+            if (const auto peer = its_peer()) server_.sender_.scope().recheck(*peer);
         }
         /// In the next tick() sends a record of each of these entities, even if nothing changed. It is sent
         /// again if it is lost. Entities that do not replicate are ignored.
@@ -313,30 +316,37 @@ public:
         /// Returns whether the player sees a replicated entity now. The client may not have received it yet.
         bool sees(ecs::Entity entity) const {
             const Sender& sender = server_.sender_;
-            return player_ && sender.shadow().replicates(entity) && sender.sees(player_->peer, entity);
+            const auto peer = its_peer();
+            return peer && sender.shadow().replicates(entity) && sender.sees(*peer, entity);
         }
         /// Why the player has an entity, or does not have it; describe() gives a sentence.
         Why why(ecs::Entity entity) const {
-            return player_ ? server_.sender_.why(player_->peer, entity) : Why();
+            const auto peer = its_peer();
+            return peer ? server_.sender_.why(*peer, entity) : Why();
         }
         /// The hash of what the player sees, for a comparison with WorldHash::of_client(). Call it after
         /// tick().
         WorldHash::Sum hash(WorldHash& hash) const {
-            return player_ ? hash.of_peer(server_.sender_, player_->peer) : WorldHash::Sum();
+            const auto peer = its_peer();
+            return peer ? hash.of_peer(server_.sender_, *peer) : WorldHash::Sum();
         }
 
     private:
         friend class Server;
-        PlayerView(Server& server, const Player* player) : server_(server), player_(player) {}
+        PlayerView(Server& server, PlayerId player) : server_(server), player_(player) {}
+        std::optional<Sender::Peer> its_peer() const {
+            const Player* const found = server_.players_.find(player_);
+            return found ? std::optional(found->peer) : std::nullopt;
+        }
         template <class Fn, class... Arguments>
         void change(Fn fn, const Arguments&... arguments) {
-            if (player_) (server_.sender_.scope().*fn)(player_->peer, arguments...);
+            if (const auto peer = its_peer()) (server_.sender_.scope().*fn)(*peer, arguments...);
         }
 
         Server& server_;
-        const Player* player_;
+        PlayerId player_;
     };
-    PlayerView view(PlayerId player) { return {*this, players_.find(player)}; }
+    PlayerView view(PlayerId player) { return {*this, player}; }
     /// Sets a function that says whether a player may see an entity, by a component of it. tick() calls it
     /// for the players that may see the entity otherwise: when the component was written, when another part
     /// of the rule changes, and after recheck(). sees(), why(), hash() and messages that name the entity
@@ -350,10 +360,14 @@ public:
         sender_.scope().set_filter(
             world_.component<T>(), ecs::impl::type_name<T>(),
             [this, fn = std::move(fn)](Sender::Peer peer, ecs::Entity entity, const void* value) mutable {
-                if constexpr (std::is_empty_v<T>)
-                    return bool(fn(players_.find_peer(peer)->id, entity, T{}));
-                else
-                    return bool(fn(players_.find_peer(peer)->id, entity, *static_cast<const T*>(value)));
+                bool sees = false;  // also if the function throws
+                ecs::impl::call_guarded(world_, [&] {
+                    if constexpr (std::is_empty_v<T>)
+                        sees = bool(fn(players_.find_peer(peer)->id, entity, T{}));
+                    else
+                        sees = bool(fn(players_.find_peer(peer)->id, entity, *static_cast<const T*>(value)));
+                });
+                return sees;
             });
     }
     void recheck(ecs::Entity entity) { sender_.scope().recheck(entity); }
@@ -492,7 +506,7 @@ private:
 
 namespace shoal::replication {
 using impl::ActionReport, impl::Cluster, impl::Coding, impl::describe, impl::InputStats, impl::JoinOptions,
-    impl::MessageInfo, impl::MessageStats, impl::Past, impl::PeerOptions, impl::Phase, impl::Reason,
-    impl::RewindStats, impl::Room, impl::Rooms, impl::Sender, impl::SenderOptions, impl::Server,
-    impl::ServerListener, impl::ServerOptions, impl::TicketStats, impl::Warning, impl::Why;
+    impl::MessageInfo, impl::MessageStats, impl::Past, impl::PeerOptions, impl::Phase, impl::PlayerStats,
+    impl::Reason, impl::RewindStats, impl::Room, impl::Rooms, impl::Sender, impl::SenderOptions, impl::Server,
+    impl::ServerListener, impl::ServerOptions, impl::ServerStats, impl::TicketStats, impl::Warning, impl::Why;
 }  // namespace shoal::replication

@@ -50,6 +50,8 @@ private:
         } else if (width > 0) {
             while (--width > 0 && self().decide(goal < width, slot())) {
             }
+        } else {
+            self().fail();  // no writer says that a class is under 0
         }
         if (width < 2) return width;
         const unsigned mantissa = kMantissaSlot + 4 * (std::min)(width, 21u);
@@ -215,6 +217,7 @@ public:
 
     /// Leaves the reader after the string. Call it once, after the last decision.
     void finish() {
+        if (offset_ >= range_) fail();
         const RangeEnd end(window_ - offset_, range_);
         in_.skip(at_ - 64 + end.count);
         if ((window_ ^ end.bits) >> (64 - end.count) != 0) fail();  // not what a writer ends with
@@ -222,6 +225,7 @@ public:
 
 private:
     [[gnu::noinline]] void shift() {
+        if (at_ >= 64 && offset_ >= range_) fail();
         const std::uint64_t word = reversed(in_.look(at_));
         window_ = window_ << 32 | word;
         offset_ = offset_ << 32 | (in_.ok() ? word : 0);

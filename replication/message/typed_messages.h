@@ -120,7 +120,10 @@ struct Call;
 template <class T, class Actions, class Fn>
 void set_handler(ecs::World& world, const Schema& schema, TypedMessages& messages, Actions& actions,
                  Fn handler) {
-    if constexpr (std::invocable<Fn&, const T&, const Call&>) {
+    constexpr bool kTakesCall = std::invocable<Fn&, const T&, const Call&>;
+    static_assert(!kTakesCall || !std::invocable<Fn&, const T&, const MessageInfo&>,
+                  "a handler must name the types of its arguments");
+    if constexpr (kTakesCall) {
         actions.on(schema.require_struct<T>(StructKind::action),
                    [fn = std::move(handler)](const void* action, const Call& call) mutable {
                        fn(*static_cast<const T*>(action), call);

@@ -42,7 +42,7 @@ constexpr ViewClasses to_group(unsigned group) {
     assert(group < kMaxGroups);
     return {static_cast<std::uint16_t>(4u << group)};
 }
-/// The peers that predict the entity without owning it, see PlayerView::predict().
+/// The peers that predict the entity without owning it, see Server::predict().
 constexpr ViewClasses to_predictors() {
     return {0x100};
 }

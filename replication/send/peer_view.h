@@ -42,7 +42,7 @@ public:
     /// What a peer does with an entity. The peer's group: the entities that it owns or predicts.
     struct Roles {
         bool owns = false;
-        bool predicts = false;  // see PlayerView::predict()
+        bool predicts = false;  // see Server::predict()
 
         bool operator==(const Roles&) const = default;
     };
