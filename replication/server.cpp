@@ -41,6 +41,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       schema_(schema),
       listener_(listener),
       welcome_{tick_us(options.sender.tick_hz), options.random_seed},
+      model_ticks_(static_cast<Tick>(options.renew_model_s * options.sender.tick_hz)),
       sender_(world, schema, with_deliveries(options.sender, schema)),
       queries_(world),
       predicted_(world, schema, references_),
@@ -92,6 +93,7 @@ Tick Server::tick(net::Time now) {
     actions_.finish();
     owned_.repeat_records();
     sender_.update(next_tick_);
+    if (model_ticks_ != 0 && next_tick_ % model_ticks_ == 0) renew_model();
     tell_ended();
     report_too_large();
     host_.flush(now);
@@ -506,6 +508,26 @@ void Server::send_control(Player& player, std::vector<std::byte> message) {
     flush_control(player);
 }
 
+void Server::send_model(Player& player) {
+    if (sender_.model_number() == 0 || !sender_.takes_models(player.peer)) return;
+    const std::vector<std::byte> model = sender_.save_model();
+    NextModel next{sender_.model_number(), {}};
+    for (const std::byte each : model) next.bytes.push_back(std::to_integer<std::uint8_t>(each));
+    send_control(player, write_control(next));
+}
+
+bool Server::renew_model() {
+    if (!sender_.renew_model()) return false;
+    players_.for_each([&](Player& player) { send_model(player); });
+    return true;
+}
+
+bool Server::load_model(std::span<const std::byte> bytes) {
+    if (!sender_.load_model(bytes)) return false;
+    players_.for_each([&](Player& player) { send_model(player); });
+    return true;
+}
+
 void Server::flush_control(Player& player) {
     while (!player.unsent.empty()) {
         const net::SendResult result =
@@ -545,7 +567,12 @@ bool Server::use(Player& player, MessageKind kind, net::Channel channel, std::sp
             if (!read_control<CanLoad>(bytes)) return false;
             player.seat.set_ready();
             load_if_ready(player);
+            send_model(player);
             return true;
+        case MessageKind::has_model:
+            if (const auto has = read_control<HasModel>(bytes))
+                return sender_.use_model(player.peer, has->number), true;
+            return false;
         case MessageKind::rebase: {
             const std::optional<Rebase> rebase = read_control<Rebase>(bytes);
             if (!rebase) return false;

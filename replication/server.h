@@ -35,6 +35,8 @@ struct ServerOptions {
     Tick first_tick = 1;  // number of the first tick()
     // Seed of Step::random(), which gives the same numbers on server and clients. It is sent to every client.
     std::uint64_t random_seed = 0;
+    // Time between two calls of Server::renew_model(). 0: only the game calls it.
+    double renew_model_s = 180;
     double max_rewind_s = 0.4;  // how far back a player can see; > 0, at most SenderOptions::history_s
 };
 
@@ -386,6 +388,15 @@ public:
         return peer ? hash.of_peer(sender_, *peer) : WorldHash::Sum();
     }
 
+    /// Makes a model of the traffic so far, for smaller packets; see codec/README.md. Clients use it as soon
+    /// as they have it. Returns false, without effect, if there was too little traffic, or if the last model
+    /// is not ten seconds old.
+    bool renew_model();
+    /// The newest model, for a later server with the same schema.
+    std::vector<std::byte> save_model() const { return sender_.save_model(); }
+    /// Uses a model of an earlier server. Returns false, without effect, if the bytes are not valid.
+    bool load_model(std::span<const std::byte> bytes);
+
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
@@ -440,6 +451,7 @@ private:
 
     void send_control(Player& player, std::vector<std::byte> message) override;
     void flush_control(Player& player);
+    void send_model(Player& player);
     [[nodiscard]] bool send_event(Player& player, std::span<const std::byte> message) override;
     void note_named(Player& player, const SchemaStruct& type, std::span<const std::uint32_t> words,
                     NetId also) override;
@@ -485,6 +497,7 @@ private:
     const Schema& schema_;
     ServerListener* listener_;
     Welcome welcome_;
+    const Tick model_ticks_;  // from one renew_model() to the next; 0: never
     Sender sender_;
     References references_{*this};
     UplinkReader uplink_;

@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
 constexpr std::uint32_t kMaxUsualPieces = 64;
 // A full record of more bits is not coded by a range coder, whose codes of unlikely states are longer.
-constexpr std::size_t kMostRangeBits = 8 * 4'000;
+constexpr std::size_t kMostRangeBits = 8 * 2'000;
 
 /// Returns the index of the first group or part that differs; piece_count() if none does.
 [[gnu::always_inline]] inline std::size_t first_difference(const ComponentLayout& layout,
@@ -59,37 +59,39 @@ template <Coder C>
     std::size_t first = count;
     if constexpr (!C::kReads)
         if (!usual) first = first_difference(layout, known.base, base_parts, lanes, parts);
+    const unsigned changed_slot = known.slots == 0 ? kChangedSlot : known.slots;
     const unsigned state = !known.base ? 0 : !moved ? 1 : low_bits(*moved, count) == 0 ? 2 : 3;
     const bool changed =
-        usual ? low_bits(*usual, count) != 0 : coder.flag(first != count, kChangedSlot + state);
+        usual ? low_bits(*usual, count) != 0 : coder.flag(first != count, changed_slot + state);
     unsigned before = 0;  // bit 0: the last group or part differs, bit 1: another one does
     std::size_t index = 0, start = 0;
     if constexpr (C::kReads) start = parts.size();
-    const auto code_differs = [&](auto&& compare) {
+    const auto code_differs = [&](std::uint32_t slot, auto&& compare) {
         if (usual) return (*usual >> index++ & 1) != 0;
         const bool differs = !C::kReads && index >= first && (index == first || compare());
         if (!changed || count == 1) return changed;
         const unsigned one = state < 2 ? state : 2 + (*moved >> index & 1);
         ++index;
-        const bool coded = coder.flag(differs, kDiffersSlot + 4 * one + before);
+        const unsigned slots = known.slots == 0 ? kDiffersSlot : known.slots + slot;
+        const bool coded = coder.flag(differs, slots + 4 * one + before);
         before = (before != 0 ? 2 : 0) + coded;
         return coded;
     };
     unsigned last = kFirstWidth;
     if (changed)
         for (const LaneGroup& group : layout.groups())
-            if (code_differs([&] { return group_differs(group, known.base, lanes); }))
+            if (code_differs(group.slot, [&] { return group_differs(group, known.base, lanes); }))
                 code_group(coder, layout.lanes()[group.first], group, known, lanes, last);
     for (const Part& part : layout.parts()) {
         if constexpr (C::kReads) {
-            if (code_differs([] { return false; })) {
+            if (code_differs(part.slot, [] { return false; })) {
                 code_part(coder, part, base_parts, parts);
             } else {
                 static_cast<void>(PartBuilder(part, base_parts, parts).finish());
             }
         } else {
             if (!changed) return false;
-            if (code_differs([&] { return part_differs(part, base_parts, parts); }))
+            if (code_differs(part.slot, [&] { return part_differs(part, base_parts, parts); }))
                 code_part(coder, part, base_parts, parts);
             parts = next_part(part, parts);
         }
@@ -231,7 +233,9 @@ bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& 
         if (is_same_shape && i > 0) known.next();
         const bool is_known = is_same_shape || known.seek(shape.components[i]);
         if (layout.empty()) continue;
-        Known before{.base = is_known ? known.lanes() : nullptr, .factor = trend.factor};
+        Known before{.base = is_known ? known.lanes() : nullptr,
+                     .factor = trend.factor,
+                     .slots = kModelSlots + schema.components()[shape.components[i]].slots};
         if (older && schema.components()[shape.components[i]].role != Role::owner)
             before.older = older + shape.lanes[i];
         const std::uint32_t* base_parts = is_known ? known.parts() : nullptr;
@@ -266,18 +270,18 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 }  // namespace
 
 bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
-                 const ComponentNumbers* numbers, const Trend& trend, Coding coding) {
-    if (coding == Coding::range && !from.shape) {
+                 const ComponentNumbers* numbers, const Trend& trend, const CodecModel* model) {
+    if (model && !from.shape) {
         BitCounter counter;
         code_image(counter, schema, from, trend, to, numbers);
-        if (counter.bits() > kMostRangeBits) coding = Coding::bits;
-        out.write_bool(coding == Coding::bits);
+        if (counter.bits() > kMostRangeBits) model = nullptr;
+        out.write_bool(!model);
     }
-    if (coding == Coding::bits) {
+    if (!model) {
         BitEncoder coder(out);
         return code_image(coder, schema, from, trend, to, numbers);
     }
-    RangeEncoder coder(out, kBuiltInModel);
+    RangeEncoder coder(out, *model);
     const bool differs = code_image(coder, schema, from, trend, to, numbers);
     coder.finish();
     return differs;
@@ -296,13 +300,13 @@ std::size_t measure_image(const Schema& schema, const Image& from, const Image& 
 }
 
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
-                        std::vector<std::uint32_t>& words, const Trend& trend, Coding coding) {
+                        std::vector<std::uint32_t>& words, const Trend& trend, const CodecModel* model) {
     NewImage image{shapes, words};
-    if (coding == Coding::bits || (!from.shape && in.read_bool())) {
+    if (!model || (!from.shape && in.read_bool())) {
         BitDecoder coder(in);
         code_image(coder, shapes.schema(), from, trend, image);
     } else {
-        RangeDecoder coder(in, kBuiltInModel);
+        RangeDecoder coder(in, *model);
         code_image(coder, shapes.schema(), from, trend, image);
         coder.finish();
     }

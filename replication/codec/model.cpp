@@ -1,5 +1,9 @@
 #include "model.h"
 
+#include <algorithm>
+
+#include "../schema/schema.h"
+#include "bits.h"
 #include "built_in_model.h"
 
 namespace shoal::replication::all {
@@ -7,15 +11,97 @@ namespace {
 
 static_assert(sizeof kTable == kModelSlots + 1);
 
-constexpr CodecModel unpacked() {
-    CodecModel model{};
+constexpr unsigned kGapOrder = 1;
+constexpr std::uint32_t kEnough = 12;  // decisions, for a slot to be trained
+constexpr std::uint8_t kFlips = 51;    // a fifth
+
+constexpr std::array<std::uint8_t, kModelSlots> unpacked() {
+    std::array<std::uint8_t, kModelSlots> model{};
     for (unsigned i = 0; i < kModelSlots; ++i)
         model[i] = kProbabilities[kTable[i] - '#' - (kTable[i] > '?') - (kTable[i] > '\\')];
     return model;
 }
 
+/// Fills the slots of the prefixes of a symbol.
+void fill_tree(const Lane& lane, std::uint8_t* slots) {
+    for (unsigned prefix = 1; prefix < 1u << lane.bits; ++prefix) {
+        const unsigned left = lane.bits + 1u - static_cast<unsigned>(std::bit_width(prefix));
+        const bool is_zero = (prefix & (prefix - 1)) == 0;
+        *slots++ = !lane.bounded && is_zero && left > 3 ? 64 : 128;
+        // Each bit is as likely as the others to be the first one that differs from the baseline.
+        *slots++ = static_cast<std::uint8_t>((std::min)(256 / left, 255u));
+        *slots++ = static_cast<std::uint8_t>((std::max)(256 - 256 / left, 1u));
+    }
+}
+
 }  // namespace
 
-constinit const CodecModel kBuiltInModel = unpacked();
+constinit const std::array<std::uint8_t, kModelSlots> kBuiltInModel = unpacked();
+
+CodecModel built_in_model(const Schema& schema) {
+    CodecModel model(kBuiltInModel.begin(), kBuiltInModel.end());
+    const auto copy = [&](unsigned from, unsigned count) {
+        model.insert(model.end(), kBuiltInModel.begin() + from, kBuiltInModel.begin() + from + count);
+    };
+    for (const SchemaComponent& component : schema.components()) {
+        copy(kChangedSlot, kChangedSlots);
+        for (const LaneGroup& group : component.layout.groups()) {
+            const Lane& lane = component.layout.lanes()[group.first];
+            copy(kDiffersSlot, kDiffersSlots);
+            if (lane.kind == LaneKind::real) {
+                copy(kByBitsSlot, 4);
+                continue;
+            }
+            model.resize(model.size() + lane_slots(lane), kFlips);
+            if (lane_slots(lane) != 0 && lane.bits <= kTreeBits)
+                fill_tree(lane, model.data() + model.size() - lane_slots(lane));
+        }
+        for (std::size_t i = 0; i < component.layout.parts().size(); ++i) copy(kDiffersSlot, kDiffersSlots);
+    }
+    return model;
+}
+
+void train(CodecModel& model, DecisionCounts& counts) {
+    for (std::size_t i = 0; i < model.size(); ++i) {
+        auto& [zeros, ones] = counts[i];
+        const std::uint64_t sum = std::uint64_t{zeros} + ones;
+        if (sum < kEnough) continue;
+        const std::uint64_t p =
+            (256 * std::uint64_t{ones} + 4 * std::uint64_t{model[i]} + sum / 2) / (sum + 4);
+        model[i] = static_cast<std::uint8_t>(std::clamp<std::uint64_t>(p, 1, 255));
+        zeros /= 2;
+        ones /= 2;
+    }
+}
+
+std::vector<std::byte> write_model(const CodecModel& model, const Schema& schema) {
+    const CodecModel built_in = built_in_model(schema);
+    BitWriter out;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < model.size(); ++i) {
+        if (model[i] == built_in[i]) continue;
+        out.write_golomb(static_cast<std::uint32_t>(i - next), kGapOrder);
+        out.write(model[i], 8);
+        next = i + 1;
+    }
+    out.write_golomb(static_cast<std::uint32_t>(model.size() - next), kGapOrder);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    return bytes;
+}
+
+std::optional<CodecModel> read_model(std::span<const std::byte> bytes, const Schema& schema) {
+    CodecModel model = built_in_model(schema);
+    BitReader in(bytes);
+    for (std::size_t next = 0;; ++next) {
+        next += in.read_golomb(kGapOrder);
+        if (!in.ok() || next > model.size()) return std::nullopt;
+        if (next == model.size()) break;
+        model[next] = static_cast<std::uint8_t>(in.read(8));
+        if (model[next] == 0) return std::nullopt;
+    }
+    if (!in.at_padding()) return std::nullopt;
+    return model;
+}
 
 }  // namespace shoal::replication::all

@@ -4,11 +4,23 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 namespace shoal::replication::all {
 
-/// A CodecModel has one probability for each slot. Each residual table has kResidualSlots slots: three of the
+class Schema;
+
+/// How decisions become bits.
+enum class Coding : std::uint8_t {
+    bits,   // each in a whole number of bits
+    range,  // by a range coder: fewer bytes, but more time
+};
+
+/// The slots that do not depend on the schema. Each residual table has kResidualSlots slots: three of the
 /// sign, that of the first decision about the class, and one for each class.
 inline constexpr unsigned kResidualSlots = 24, kResidualTables = 120, kLastClass = 19;
 inline constexpr unsigned kUsualSlot = kResidualTables * kResidualSlots, kShapeSlot = kUsualSlot + 8,
@@ -43,11 +55,21 @@ inline unsigned sign_of(std::uint32_t change) {
     return change == 0 ? 0 : 1 + (change >> 31);
 }
 
-/// Probability, in 1/256, that the decision of each slot is 1.
-using CodecModel = std::array<std::uint8_t, kModelSlots>;
+/// Probability, in 1/256, that the decision of each slot is 1. After kModelSlots it has the slots of each
+/// component of the schema, in order:
+///   kChangedSlots                in place of those from kChangedSlot on
+///   each group                   kDiffersSlots in place of those from kDiffersSlot on, then
+///     reals                      4 in place of those from kByBitsSlot on
+///     a symbol of 2 to 10 bits   3 for each prefix: it is not that of the baseline; else the bit there is 0;
+///     1 a longer symbol            2 for each bit, the lowest one first: whether it differs from 0; from 1
+///   each part                    kDiffersSlots in place of those from kDiffersSlot on
+using CodecModel = std::vector<std::uint8_t>;
+
+/// Trained models have the numbers 1 to kMaxModel, in turn.
+inline constexpr std::uint8_t kMaxModel = 3;
 
 /// How often the decision of each slot was 0 and 1.
-using DecisionCounts = std::array<std::array<std::uint32_t, 2>, kModelSlots>;
+using DecisionCounts = std::vector<std::array<std::uint32_t, 2>>;
 
 /// The probabilities that a model can have.
 inline constexpr std::uint8_t kProbabilities[64] = {
@@ -56,7 +78,18 @@ inline constexpr std::uint8_t kProbabilities[64] = {
     133, 144, 154, 164, 174, 183, 191, 199, 206, 212, 218, 223, 228, 232, 235, 238,
     241, 243, 245, 246, 248, 249, 250, 251, 252, 252, 253, 253, 254, 254, 254, 255};
 
-/// The model that serves every schema.
-extern const CodecModel kBuiltInModel;
+/// The first kModelSlots of the model that serves every schema.
+extern const std::array<std::uint8_t, kModelSlots> kBuiltInModel;
+
+/// Returns kBuiltInModel, with slots for the components.
+CodecModel built_in_model(const Schema& schema);
+
+/// Moves the probability of each slot that was counted often to the share of ones, and halves its counts.
+void train(CodecModel& model, DecisionCounts& counts);
+
+/// Writes the slots in which a model differs from built_in_model(), and reads them. Any bytes are safe:
+/// returns nothing if they are invalid.
+std::vector<std::byte> write_model(const CodecModel& model, const Schema& schema);
+std::optional<CodecModel> read_model(std::span<const std::byte> bytes, const Schema& schema);
 
 }  // namespace shoal::replication::all

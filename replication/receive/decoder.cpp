@@ -19,6 +19,7 @@ bool is_incomparable(Tick tick, const History& versions) {
 Decoder::Decoder(Binding& binding, Replicas& replicas, const ReceiverOptions& options)
     : binding_(binding), replicas_(replicas), options_(options) {
     assert(options.max_slots > 0);
+    models_[0] = built_in_model(binding.schema());
     staged_.reserve(kExpectedRecords);
     staged_words_.reserve(kExpectedRecords * 16);
 }
@@ -45,6 +46,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
         if (header.is_listed && list.number != anchor) return Verdict::refused;
         if (header.is_listed) listed = list.listed;
     }
+    if (models_[header.model].empty()) return Verdict::malformed;
     const Tick tick = header.tick;
     if (const Verdict verdict = stage_records(header, RecordHeaderCoder(header, listed), in);
         verdict != Verdict::accepted)
@@ -57,6 +59,13 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
     margin_ = header.margin;
     forget_old_tick(tick);
     return Verdict::accepted;
+}
+
+bool Decoder::add_model(std::uint8_t number, std::span<const std::byte> bytes) {
+    if (number == 0 || number > kMaxModel) return false;
+    std::optional<CodecModel> model = read_model(bytes, binding_.schema());
+    if (model) models_[number] = std::move(*model);
+    return model.has_value();
 }
 
 /// Notes the slots of the packet's records: a later payload may list them.
@@ -120,7 +129,8 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, const StateHeader& p
     }
     Staged staged{header, nullptr, staged_words_.size(), 0, 0};
     if (header.kind != RecordKind::despawn) {
-        staged.shape = read_image(binding_.shapes(), baseline, in, words_, trend, payload.coding);
+        staged.shape = read_image(binding_.shapes(), baseline, in, words_, trend,
+                                  payload.coding == Coding::range ? &models_[payload.model] : nullptr);
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());

@@ -62,6 +62,10 @@ public:
     /// most once.
     Verdict receive(std::uint64_t number, std::span<const std::byte> payload);
 
+    /// Later payloads can name this model. Any bytes are safe. Returns false, without effect, if they are not
+    /// valid.
+    bool add_model(std::uint8_t number, std::span<const std::byte> bytes);
+
     /// What the replicas and their sets of components take, in bytes.
     std::size_t held_bytes() const { return replicas_.bytes() + binding_.shapes().bytes(); }
 
@@ -133,6 +137,7 @@ private:
     std::uint32_t next_to_forget_ = 0;  // slot that forget_old_tick() looks at next
     Completion completion_;
     std::optional<StateHeader::Margin> margin_;
+    std::array<CodecModel, kMaxModel + 1> models_;  // by number; empty: none
     std::vector<std::uint32_t> rebases_;
     Stats stats_;
 

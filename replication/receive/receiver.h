@@ -175,6 +175,9 @@ public:
     /// with the number of slots sent, which removes them from the front. Each slot is listed once. It is
     /// added again only after a record of it was used.
     std::span<const std::uint32_t> rebases() const { return decoder_.rebases(); }
+    bool add_model(std::uint8_t number, std::span<const std::byte> bytes) {
+        return decoder_.add_model(number, bytes);
+    }
     void drop_rebases(std::size_t count) { decoder_.drop_rebases(count); }
 
     /// For a new connection to a sender that still knows what this receiver has: forgets packet numbers only.

@@ -262,6 +262,9 @@ void Schema::insert(SchemaComponent component) {
     const auto place = std::upper_bound(components_.begin(), components_.end(), component,
                                         [&](const auto& a, const auto& b) { return key(a) < key(b); });
     components_.insert(place, std::move(component));
+    std::uint32_t slots = 0;
+    for (SchemaComponent& each : components_)
+        each.slots = std::exchange(slots, slots + each.layout.slot_count());
 }
 
 void Schema::make_optional(const void* type, std::string_view type_name) {

@@ -6,8 +6,7 @@
 
 namespace shoal::replication::all {
 
-DeltaCache::DeltaCache(const Shadow& shadow, Coding coding)
-    : shadow_(shadow), coding_(coding), visible_shapes_(shadow.schema()) {
+DeltaCache::DeltaCache(const Shadow& shadow) : shadow_(shadow), visible_shapes_(shadow.schema()) {
     items_.reserve(kExpectedRecords);
 }
 
@@ -29,7 +28,7 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     };
     if (!either(&Shape::is_restricted)) view.classes = to_everyone();
     if (!either(&Shape::has_optional)) view.numbers = nullptr;
-    Item item{entry, !baseline, view, baseline ? baseline->tick : 0, 0, 0, {}, kNone};
+    Item item{entry, !baseline, model_, view, baseline ? baseline->tick : 0, 0, 0, {}, kNone};
     if (baseline && older && older->tick != baseline->tick) {
         item.older = older->tick;
         item.factor = factor;
@@ -54,7 +53,7 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
         to = hidden_.remove(to, *sight, visible_shapes_, hidden_words_);
     }
     item.delta.offset = bits_.bit_count();
-    item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend, coding_);
+    item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend, model_);
     if (counts_) count_decisions(shadow_.schema(), from, to, trend, *counts_);
     item.delta.bits = bits_.bit_count() - item.delta.offset;
     if (sight) return item.delta;

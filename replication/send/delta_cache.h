@@ -22,8 +22,9 @@ public:
     };
 
     /// The shadow must outlive the cache.
-    explicit DeltaCache(const Shadow& shadow, Coding coding = Coding::bits);
-    Coding coding() const { return coding_; }
+    explicit DeltaCache(const Shadow& shadow);
+    /// Null: plain bits. All deltas of get() are encoded with the model of the last call, until the next one.
+    void set_model(const CodecModel* model) { model_ = model; }
     /// Counts the decisions in all images that are encoded from now on. Null: does not count.
     void count(DecisionCounts* counts) { counts_ = counts; }
 
@@ -47,7 +48,8 @@ private:
 
     struct Item {
         std::uint32_t entry;
-        bool is_full;          // encoded without a baseline
+        bool is_full;  // encoded without a baseline
+        const CodecModel* model;
         View view;             // View{} if every peer sees the same in both images
         Tick baseline, older;  // ticks of the versions that it is encoded against
         std::uint32_t factor;  // 0: there is no older version
@@ -55,13 +57,13 @@ private:
         std::uint32_t next;  // item of the same entry, or kNone
 
         bool is_alike(const Item& other) const {
-            return view == other.view && is_full == other.is_full && baseline == other.baseline &&
-                   older == other.older && factor == other.factor;
+            return model == other.model && view == other.view && is_full == other.is_full &&
+                   baseline == other.baseline && older == other.older && factor == other.factor;
         }
     };
 
     const Shadow& shadow_;
-    const Coding coding_;
+    const CodecModel* model_ = nullptr;
     DecisionCounts* counts_ = nullptr;
     ShapeTable visible_shapes_;
     std::vector<std::uint32_t> visible_words_, baseline_words_, older_words_, kept_words_;

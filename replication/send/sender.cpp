@@ -53,7 +53,11 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
                  return owner_of(shadow_.index_of(entity)) == peer || is_predictor(peer, entity);
              }),
       seen_shapes_(schema),
-      writer_(shadow_, options.coding) {
+      writer_(shadow_),
+      coding_(options.coding),
+      learn_every_(options.coding == Coding::range ? options.learn_every : 0) {
+    if (coding_ == Coding::range) built_in_ = trained_ = built_in_model(schema);
+    if (learn_every_ != 0) counts_.resize(built_in_.size());
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
     for (const double seconds : schema.intervals())
@@ -69,6 +73,7 @@ void Sender::update(Tick tick) {
     shadow_.set_history(history_ticks(tick));
     shadow_.update(tick);
     writer_.start_tick(tick);
+    writer_.count(learn_every_ != 0 && tick % learn_every_ == 0 ? &counts_ : nullptr);
     for (const auto& peer : peers_)
         if (peer) peer->view.wake_due(tick);
     audience_.resize(shadow_.index_count());
@@ -152,6 +157,7 @@ void Sender::reconnect_peer(Peer index) {
     peer.large.reset();
     peer.view.forget_oversized();
     peer.wants_marker = true;
+    peer.model = 0;
 }
 
 void Sender::replace_peer(Peer peer, const PeerOptions& options) {
@@ -574,7 +580,9 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.predicts = predicts_;
     header.has_inputs = has_inputs_;
     header.margin = peer.margin;
-    header.coding = writer_.coding();
+    header.coding = coding_;
+    header.model = peer.model;
+    writer_.set_model(coding_ == Coding::bits ? nullptr : peer.model == 0 ? &built_in_ : &trained_);
     // Leaves room for the longest group marker. Its place is taken below, by a marker with fewer bits or
     // none.
     header.group = StateHeader::Group{kMaxPacketDistance, kMaxPacketDistance};
@@ -605,6 +613,40 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     if (payload.size() > room.size()) peer.large = number;
     peer.stats.state_bytes += payload.size();
     return payload;
+}
+
+bool Sender::renew_model() {
+    constexpr std::uint64_t kEnoughDecisions = 20'000;
+    constexpr double kLeast_s =
+        10;  // a packet that names an older model of the same number is forgotten then
+    std::uint64_t sum = 0;
+    for (const auto& [zeros, ones] : counts_) sum += std::uint64_t{zeros} + ones;
+    if (sum < kEnoughDecisions || (model_number_ != 0 && (tick_ - renewed_) * tick_s_ < kLeast_s))
+        return false;
+    train(trained_, counts_);
+    number_model();
+    return true;
+}
+
+bool Sender::load_model(std::span<const std::byte> bytes) {
+    if (coding_ == Coding::bits) return false;
+    std::optional<CodecModel> model = read_model(bytes, shadow_.schema());
+    if (!model) return false;
+    trained_ = std::move(*model);
+    number_model();
+    return true;
+}
+
+void Sender::number_model() {
+    model_number_ = static_cast<std::uint8_t>(model_number_ % kMaxModel + 1);
+    renewed_ = tick_;
+    for (const auto& peer : peers_)
+        if (peer) peer->model = 0;
+    writer_.start_tick(tick_);  // deltas of this tick may have the former model
+}
+
+void Sender::use_model(Peer peer, std::uint8_t number) {
+    if (number == model_number_ && takes_models(peer)) state(peer).model = number;
 }
 
 void Sender::report_margin(Peer index, const StateHeader::Margin& margin) {

@@ -29,6 +29,7 @@ struct SenderOptions {
     // The tag of the entities that this sender replicates; it must not be in the schema. Null: Replicated.
     ecs::ComponentId tag = {};
     Coding coding = Coding::range;  // how the state of entities becomes bits
+    Tick learn_every = 30;  // Coding::range: ticks from one that the sender learns from to the next; 0: none
     // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
     bool keeps_deliveries = false;
 };
@@ -166,9 +167,23 @@ public:
     PeerStats stats(Peer peer) const;
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
-    /// For a trainer of models: counts the decisions in all images that are encoded from now on. Null: ends
-    /// this.
-    void count_decisions(DecisionCounts* counts) { writer_.count(counts); }
+
+    /// Counts of the decisions in the ticks that SenderOptions::learn_every names.
+    const DecisionCounts& learned() const { return counts_; }
+    /// Makes a model of what was learned, with the next number. All peers then have the built-in model again,
+    /// until use_model(). Returns false, without effect, if too little was learned, or if the last model is
+    /// not ten seconds old.
+    bool renew_model();
+    /// For use_model(): the newest model as bytes, and its number; 0 if there is none.
+    std::vector<std::byte> save_model() const { return write_model(trained_, shadow_.schema()); }
+    std::uint8_t model_number() const { return model_number_; }
+    /// The model of an earlier sender with the same schema is the newest one from now on. Returns false,
+    /// without effect, if the bytes are not valid, or with Coding::bits.
+    bool load_model(std::span<const std::byte> bytes);
+    /// Returns whether the peer can have models: it has the same schema.
+    bool takes_models(Peer peer) const { return !peers_[peer]->numbers; }
+    /// The peer has this model now. No effect if there is a newer one.
+    void use_model(Peer peer, std::uint8_t number);
     /// Who sees which entity. What is set here has an effect from the next update() on.
     Scope& scope() { return scope_; }
     const Scope& scope() const { return scope_; }
@@ -219,6 +234,7 @@ private:
         std::set<std::uint32_t> to_rebase;  // requests that wait
         double rebases = 0;                 // rebases of this peer, less those it has earned back since
         bool is_held = false;
+        std::uint8_t model = 0;                     // number of the model in use
         bool wants_marker = true;                   // send a completion marker, even if there are no records
         bool sends_inputs = false;                  // report_margin() was called
         std::optional<StateHeader::Margin> margin;  // not sent yet
@@ -267,6 +283,7 @@ private:
     RefersTo named(Peer peer, NetId net_id) const;
     void rebase_referrers(Peer peer, std::uint32_t entry);
     std::optional<StateHeader::Group> group_marker(const PeerState& peer, std::uint64_t number) const;
+    void number_model();
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
     PeerState& state(Peer peer) { return *peers_[peer]; }
 
@@ -298,6 +315,12 @@ private:
     std::vector<ToSend> to_send_;           // by send_now() since the last update()
     std::vector<std::uint32_t> new_roles_;  // since the last update(): the entries whose peers' roles changed
     PayloadWriter writer_;
+    const Coding coding_;
+    const Tick learn_every_;
+    CodecModel built_in_, trained_;
+    std::uint8_t model_number_ = 0;
+    Tick renewed_ = 0;       // when trained_ got its number
+    DecisionCounts counts_;  // empty if nothing is learned
     Tick tick_ = 0;
     bool updated_ = false;
 };

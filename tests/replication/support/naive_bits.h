@@ -63,9 +63,13 @@ public:
     /// A decision with a probability.
     bool bit(unsigned slot) {
         if (model_ == nullptr) return bit();
-        const std::uint64_t ones = range_ / 256 * model_[slot];
+        return decide_at(model_[slot]);
+    }
+    bool decide_at(unsigned p) {
+        const std::uint64_t ones = range_ / 256 * p;
         return decide(range_ - ones, ones);
     }
+    bool in_string() const { return model_ != nullptr; }
 
     /// "Range coder"
     void begin_string(const std::uint8_t* model) {

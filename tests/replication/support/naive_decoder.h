@@ -150,6 +150,7 @@ private:
         }
         const std::uint32_t count = bits.golomb(3);
         payload_.is_coded = bits.bit();
+        if (payload_.is_coded && bits.bit()) bits.refuse("this reader has no trained model");
         if (anchor_distance == 0 || !bits.ok()) return count;
         if (anchor_distance > number || ticks_.count(number - anchor_distance) == 0) {
             bits.refuse("an anchor that was not accepted");

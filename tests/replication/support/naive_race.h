@@ -179,7 +179,8 @@ private:
                 if (record.older_tick) trend.older = baselines[{record.slot, *record.older_tick}];
                 seen_.older += record.older_tick.has_value();
             }
-            const Shape* const shape = read_image(shapes_, base, in, words_, trend, header.coding);
+            const Shape* const shape = read_image(shapes_, base, in, words_, trend,
+                                                  header.coding == Coding::range ? &model_ : nullptr);
             ASSERT_NE(shape, nullptr);
             ASSERT_NO_FATAL_FAILURE(compare_with_naive({shape, words_}, record.state));
         }
@@ -193,6 +194,7 @@ private:
 
     Receiver& receiver_;
     ShapeTable shapes_;
+    const CodecModel model_ = built_in_model(shapes_.schema());
     std::vector<std::uint32_t> words_;
     Coverage& seen_;
 };

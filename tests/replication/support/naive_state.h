@@ -174,7 +174,7 @@ private:
             return is_one;
         };
         for (const Group& group : groups)
-            if (differs()) read_group(lanes, group, base, out.lanes);
+            if (differs()) is_element_ = false, read_group(lanes, group, base, out.lanes);
         for (std::size_t i = 0; i < parts.size() && bits_.ok(); ++i)
             if (differs()) out.parts[i] = part(parts[i].part, base != nullptr ? &base->parts[i] : nullptr);
         check_lengths(parts, out);
@@ -304,10 +304,8 @@ private:
                 case LaneKind::symbol:
                     if (lane.greatest == 1) {
                         value = 1 - value;
-                    } else if (lane.is_bounded) {
-                        value = static_cast<std::uint32_t>(bits_.number(lane.bits()));
                     } else {
-                        value = bits_.golomb(3);
+                        value = symbol(lane, has_base, value);
                     }
                     break;
                 case LaneKind::real:
@@ -321,6 +319,36 @@ private:
             if (lane.exponent != 0 && (value & lane.exponent) == lane.exponent)
                 bits_.refuse("a float that is not finite");
         }
+    }
+
+    /// "Symbol"
+    std::uint32_t symbol(const Lane& lane, bool has_base, std::uint32_t base) {
+        const unsigned n = lane.bits();
+        const bool is_coded = bits_.in_string() && !is_element_;
+        if (is_coded && n <= 10) {
+            std::uint32_t value = 0;
+            bool follows = has_base;
+            for (unsigned left = n; left > 0; --left) {
+                unsigned p = 128;
+                const bool old = (base >> (left - 1) & 1) != 0;
+                if (follows) {
+                    p = std::min(256 / left, 255u);
+                    if (old) p = std::max(256 - 256 / left, 1u);
+                } else if (!lane.is_bounded && value == 0 && left > 3) {
+                    p = 64;
+                }
+                const bool bit = bits_.decide_at(p);
+                follows = follows && bit == old;
+                value = 2 * value + bit;
+            }
+            return value;
+        }
+        if (is_coded && has_base) {
+            std::uint32_t flips = 0;
+            for (unsigned i = 0; i < n; ++i) flips = 2 * flips + bits_.decide_at(51);
+            return base ^ flips;
+        }
+        return lane.is_bounded ? static_cast<std::uint32_t>(bits_.number(n)) : bits_.golomb(3);
     }
 
     static std::int32_t whole(std::uint32_t lane) {
@@ -415,6 +443,7 @@ private:
         for (std::size_t i = 0; i < lanes.size() && bits_.ok(); ++i)
             if (lanes.size() == 1 || bits_.bit()) {
                 const Value old{values, {}};
+                is_element_ = true;
                 read_group(lanes, {i, 1}, &old, values);
             }
     }
@@ -425,6 +454,7 @@ private:
             if (lanes[i].kind == LaneKind::symbol && lanes[i].greatest == 1) {
                 values[i] = bits_.bit();
             } else {
+                is_element_ = true;
                 read_group(lanes, {i, 1}, nullptr, values);
             }
         }
@@ -438,6 +468,7 @@ private:
     bool has_moved_ = false;        // it is known which groups and parts moved
     const Value* older_ = nullptr;  // the older version's value of the component that is being read
     unsigned last_ = 5;
+    bool is_element_ = false;
 };
 
 }  // namespace naive_replication
