@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../schema/image.h"
+#include "prefetch.h"
 
 namespace shoal::replication::all {
 
@@ -88,6 +89,11 @@ public:
         std::uint32_t count = count_;
         while (count > 0 && is_newer(stored(count - 1).tick, tick)) --count;
         return count;
+    }
+    /// Begins to load what is read to find one of the newest versions.
+    void prefetch_newest() const {
+        if (count_ != 0) prefetch(&stored(count_ - 1));
+        if (count_ > 5) prefetch(&stored(count_ - 6));
     }
     /// Returns the version with exactly this tick.
     std::optional<Version> find(Tick tick) const {

@@ -14,14 +14,14 @@ DeltaCache::DeltaCache(const Shadow& shadow, Coding coding)
 void DeltaCache::clear() {
     bits_.clear();
     items_.clear();
-    first_.resize(shadow_.index_count(), kNone);
+    first_.resize(std::size_t{shadow_.index_count()} * kPlaces, kNone);
     visible_shapes_.drop_unused();
 }
 
 DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline, View view,
                                   const std::optional<Version>& older, std::uint32_t factor,
                                   const NameSight* sight) {
-    assert(entry < first_.size() && !shadow_[entry].versions.empty());
+    assert(entry < first_.size() / kPlaces && !shadow_[entry].versions.empty());
     const Version newest = *shadow_[entry].versions.newest();
     const auto either = [&](bool Shape::*has) {
         return newest.image.shape->*has || (baseline && baseline->image.shape->*has) ||
@@ -29,12 +29,12 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     };
     if (!either(&Shape::is_restricted)) view.classes = to_everyone();
     if (!either(&Shape::has_optional)) view.numbers = nullptr;
-    Item item{entry, !baseline, view, baseline ? baseline->tick : 0, 0, 0, {}, kNone};
+    Item item{entry, kNone, baseline ? baseline->tick : 0, 0, 0, !baseline, view, {}};
     if (baseline && older && older->tick != baseline->tick) {
         item.older = older->tick;
         item.factor = factor;
     }
-    std::uint32_t& first = first_[entry];
+    std::uint32_t& first = first_[place(entry, item.baseline)];
     if (first >= items_.size() || items_[first].entry != entry) first = kNone;
     for (std::uint32_t i = first; i != kNone && !sight; i = items_[i].next)
         if (items_[i].is_alike(item)) return items_[i].delta;

@@ -39,26 +39,39 @@ public:
               const std::optional<Version>& older = {}, std::uint32_t factor = 0,
               const NameSight* sight = nullptr);
 
+    /// Begin to load what get() needs for an entry and a baseline of this tick: first one, some time later
+    /// the other.
+    void prefetch_first(std::uint32_t entry, Tick baseline) const { prefetch(&first_[place(entry, baseline)]); }
+    void prefetch_item(std::uint32_t entry, Tick baseline) const {
+        const std::uint32_t first = first_[place(entry, baseline)];
+        if (first < items_.size()) prefetch(&items_[first]);
+    }
+
     /// Writes the bits of a delta of this cache.
     void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }
 
 private:
-    static constexpr std::uint32_t kNone = 0xffffffff;
+    static constexpr std::uint32_t kNone = 0xffffffff, kPlaces = 8;
 
     struct Item {
         std::uint32_t entry;
-        bool is_full;          // encoded without a baseline
-        View view;             // View{} if every peer sees the same in both images
+        std::uint32_t next;    // item of the same place, or kNone
         Tick baseline, older;  // ticks of the versions that it is encoded against
         std::uint32_t factor;  // 0: there is no older version
+        bool is_full;          // encoded without a baseline
+        View view;             // View{} if every peer sees the same in both images
         Delta delta;
-        std::uint32_t next;  // item of the same entry, or kNone
 
         bool is_alike(const Item& other) const {
             return view == other.view && is_full == other.is_full && baseline == other.baseline &&
                    older == other.older && factor == other.factor;
         }
     };
+
+    /// Items of one entry whose baselines are a few ticks apart have different places.
+    static std::size_t place(std::uint32_t entry, Tick baseline) {
+        return std::size_t{entry} * kPlaces + baseline % kPlaces;
+    }
 
     const Shadow& shadow_;
     const Coding coding_;
@@ -69,7 +82,7 @@ private:
     std::vector<std::uint32_t> hidden_words_, hidden_baseline_words_, hidden_older_words_;
     BitWriter bits_;
     std::vector<Item> items_;
-    // By entry: index in items_ of its first item. clear() does not change first_: an index is valid only if
+    // By place(): index in items_ of the first item. clear() does not change first_: an index is valid only if
     // items_ has it, and if the item belongs to the entry.
     std::vector<std::uint32_t> first_;
 };

@@ -92,6 +92,24 @@ PeerView::Queue PayloadWriter::next_queue(const PeerView& view) {
     return best;
 }
 
+/// Begins to load what the records of some later positions of a queue need. Each peer sees other entities, so
+/// most of this is in no cache.
+void PayloadWriter::look_ahead(const PeerView& view, PeerView::Queue which, std::size_t position) const {
+    const net::all::Fifo<std::uint32_t>& queue = view.queue(which);
+    const auto slot = [&](std::size_t ahead) -> const PeerView::Slot* {
+        if (position + ahead >= queue.size()) return nullptr;
+        const PeerView::Slot& found = view[queue[position + ahead]];
+        return found.has_entity() ? &found : nullptr;
+    };
+    if (const PeerView::Slot* const next = slot(12)) {
+        prefetch(&shadow_[next->entry]);
+        prefetch(&shadow_[next->entry].versions);
+        deltas_.prefetch_first(next->entry, next->acked);
+    }
+    if (const PeerView::Slot* const next = slot(8)) shadow_[next->entry].versions.prefetch_newest();
+    if (const PeerView::Slot* const next = slot(4)) deltas_.prefetch_item(next->entry, next->acked);
+}
+
 /// Gathers from a queue until all candidates surely need more than `room_bits`.
 void PayloadWriter::gather_from(PeerView::Queue first, std::size_t room_bits, PeerView& view,
                                 const StateHeader& header, const Room& room) {
@@ -103,6 +121,7 @@ void PayloadWriter::gather_from(PeerView::Queue first, std::size_t room_bits, Pe
         std::size_t& position = next_[static_cast<std::size_t>(which)];
         if (position == queue.size()) break;
         const std::uint32_t index = queue[position];
+        look_ahead(view, which, position);
         const Place place{which, position++};
         if (!view[index].is_pending || (room.large && view.is_oversized(index))) continue;
         if (const std::optional<std::uint32_t> cluster = view.clusters().cluster_of(index)) {

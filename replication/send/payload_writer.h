@@ -89,6 +89,7 @@ private:
     void gather_from(PeerView::Queue first, std::size_t room_bits, PeerView& view, const StateHeader& header,
                      const Room& room);
     PeerView::Queue next_queue(const PeerView& view);
+    void look_ahead(const PeerView& view, PeerView::Queue which, std::size_t position) const;
     bool gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header, const Room& room,
                         Place place);
     void add(std::uint32_t index, PeerView& view, Place place);

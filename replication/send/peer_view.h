@@ -14,6 +14,7 @@
 #include "../../net/fifo.h"
 #include "../codec/state_packet.h"
 #include "../history/net_ids.h"
+#include "../history/prefetch.h"
 #include "cluster_slots.h"
 #include "deliveries.h"
 #include "schedule.h"
@@ -82,6 +83,7 @@ public:
     PeerView& operator=(const PeerView&) = delete;
 
     const Slot& operator[](std::uint32_t slot) const { return slots_[slot]; }
+    void prefetch_slot(std::uint32_t slot) const { prefetch(&slots_[slot]); }
     /// Slots below this number have been used.
     std::uint32_t slot_count() const { return static_cast<std::uint32_t>(slots_.size()); }
     /// Slots that are not free: of entities, and of despawn records that are not acknowledged.

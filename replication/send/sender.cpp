@@ -98,7 +98,11 @@ void Sender::pass_on_change(std::uint32_t entry) {
     const Version newest = *shadow_[entry].versions.newest();
     const ViewClasses viewers = newest.viewers;
     const Tick interval = interval_ticks_[newest.image.shape->interval];
-    for (const Audience::Viewer viewer : audience_.of(entry)) {
+    const std::span<const Audience::Viewer> all = audience_.of(entry);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        constexpr std::size_t kAhead = 8;  // the slots of an entity are in no cache
+        if (i + kAhead < all.size()) state(all[i + kAhead].peer).view.prefetch_slot(all[i + kAhead].slot);
+        const Audience::Viewer viewer = all[i];
         PeerState& peer = state(viewer.peer);
         if (!overlap(viewers, peer.view.view_classes(viewer.slot))) continue;
         if (hides_references_ && is_hidden_change(viewer.peer, entry)) continue;
