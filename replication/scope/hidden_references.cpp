@@ -4,12 +4,9 @@
 
 namespace shoal::replication::all {
 
-RefersTo worst_of(const Schema& schema, const Image& image, const NameSight& sight) {
+RefersTo worst_of(const Schema& schema, const Image& image, const View& view, const NameSight& sight) {
     RefersTo worst = RefersTo::seen;
-    if (!image.shape || !image.shape->has_references) return worst;
-    for (ImageCursor value(schema, image); !value.at_end(); value.next())
-        value.layout().for_each_reference(value.lanes(), value.parts(),
-                                          [&](NetId net_id) { worst = std::max(worst, sight(net_id)); });
+    for_each_reference(schema, image, view, [&](NetId net_id) { worst = std::max(worst, sight(net_id)); });
     return worst;
 }
 

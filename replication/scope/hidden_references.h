@@ -20,8 +20,17 @@ enum class RefersTo : std::uint8_t {
 /// Says for one peer what a net id names. Not for 0.
 using NameSight = std::function<RefersTo(NetId)>;
 
-/// The worst of what the references of an image name.
-RefersTo worst_of(const Schema& schema, const Image& image, const NameSight& sight);
+/// Calls fn(net_id) for each reference that is not null in what `view` shows of an image.
+template <class Fn>
+void for_each_reference(const Schema& schema, const Image& image, const View& view, Fn&& fn) {
+    if (!image.shape || !image.shape->has_references) return;
+    for (ImageCursor value(schema, image); !value.at_end(); value.next())
+        if (view.shows(schema, value.component()))
+            value.layout().for_each_reference(value.lanes(), value.parts(), fn);
+}
+
+/// The worst of what the references that `view` shows of an image name.
+RefersTo worst_of(const Schema& schema, const Image& image, const View& view, const NameSight& sight);
 
 /// Makes images as a peer sees them. Keeps its memory.
 class HiddenReferences {

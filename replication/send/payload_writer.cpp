@@ -217,9 +217,9 @@ bool PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& 
 
 /// Returns the worst of what the references of a version name for the peer. Removes the version if it is not
 /// known whether the peer's has a reference or null.
-RefersTo PayloadWriter::judge(std::optional<Version>& version) const {
+RefersTo PayloadWriter::judge(std::optional<Version>& version, const View& shown) const {
     if (!sight_ || !version) return RefersTo::seen;
-    const RefersTo worst = worst_of(shadow_.schema(), version->image, *sight_);
+    const RefersTo worst = worst_of(shadow_.schema(), version->image, shown, *sight_);
     if (worst == RefersTo::ended) version.reset();
     return worst;
 }
@@ -241,12 +241,12 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     if (baseline && shown.is_owner() &&
         owner_state(baseline->image) != owner_state(entry.versions.newest()->image))
         baseline.reset();
-    RefersTo worst = judge(baseline);
+    RefersTo worst = judge(baseline, shown);
     PeerView::Basis basis = baseline ? view.basis(index, tick_, anchor_) : PeerView::Basis{};
     std::optional<Version> older =
         basis.older_tick ? shadow_.at(slot.entry, *basis.older_tick, shown.classes) : std::nullopt;
     std::optional<Version> newest = entry.versions.newest();
-    worst = std::max({worst, judge(older), judge(newest)});
+    worst = std::max({worst, judge(older, shown), judge(newest, shown)});
     if (basis.older_tick && !older)
         basis = {slot.acked, 0, {}, slot.acked};  // dropped by the shadow or judge()
     const NameSight* const sight = worst == RefersTo::seen ? nullptr : sight_;

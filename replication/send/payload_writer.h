@@ -99,7 +99,7 @@ private:
     bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);
     void drop_from(std::size_t first);
     std::size_t search(const StateHeader& header, std::size_t room_bits) const;
-    RefersTo judge(std::optional<Version>& version) const;
+    RefersTo judge(std::optional<Version>& version, const View& shown) const;
     bool prepare(std::uint32_t index, const PeerView& view, Candidate& candidate);
     void write_bits(const StateHeader& header);
     void unlist(StateHeader& header);

@@ -105,7 +105,7 @@ void Sender::pass_on_change(std::uint32_t entry) {
         const Audience::Viewer viewer = all[i];
         PeerState& peer = state(viewer.peer);
         if (!overlap(viewers, peer.view.view_classes(viewer.slot))) continue;
-        if (hides_references_ && is_hidden_change(viewer.peer, entry)) continue;
+        if (hides_references_ && is_hidden_change(viewer.peer, entry, peer.view.shown(viewer.slot))) continue;
         peer.view.pend_change(viewer.slot, interval, newest.image.shape->goal);
         peer.last_change = tick_;
     }
@@ -259,16 +259,21 @@ void Sender::change_views() {
             PeerState& peer = state(viewer.peer);
             const PeerView::Roles roles = this->roles(viewer.peer, entry);
             if (peer.view[viewer.slot].roles() == roles) continue;
+            const View before = peer.view.shown(viewer.slot);
             peer.view.set_roles(viewer.slot, roles);
-            change_view(peer, viewer.slot);
+            change_view(peer, viewer.slot, before);
         }
     }
     new_roles_.clear();
     for (const auto& peer : peers_) {
         if (!peer || peer->groups == peer->view.groups()) continue;
+        const ViewClasses before = peer->view.groups();
         peer->view.set_groups(peer->groups);
-        for (std::uint32_t slot = 0; slot < peer->view.slot_count(); ++slot)
-            if (peer->view[slot].has_entity()) change_view(*peer, slot);
+        for (std::uint32_t slot = 0; slot < peer->view.slot_count(); ++slot) {
+            View old = peer->view.shown(slot);
+            old.classes = (old.classes & (to_owner() | to_others() | to_predictors())) | before;
+            if (peer->view[slot].has_entity()) change_view(*peer, slot, old);
+        }
     }
 }
 
@@ -290,18 +295,45 @@ bool Sender::has_acknowledged(Peer peer, ecs::Entity entity) const {
     return slot && peers_[peer]->view[*slot].has_acked;
 }
 
-void Sender::change_view(PeerState& peer, std::uint32_t slot) {
-    if (!has_ever(peer.view[slot].entry, &Shape::is_restricted)) return;
+/// Sends an entity in full if the peer sees other components of it than before, or of a version that it may
+/// have.
+void Sender::change_view(PeerState& peer, std::uint32_t slot, const View& before) {
+    const PeerView::Slot& known = peer.view[slot];
+    const View now = peer.view.shown(slot);
+    const Schema& schema = shadow_.schema();
+    const auto looks_other = [&](const Shape& shape) {
+        if (shape.has_owned && before.is_owner() != now.is_owner()) return true;
+        return std::ranges::any_of(shape.components, [&](ComponentIndex component) {
+            return before.shows(schema, component) != now.shows(schema, component);
+        });
+    };
+    const History& versions = shadow_[known.entry].versions;
+    // With a baseline, all versions that the peer may have are in the history.
+    const bool has_baseline = known.has_acked && shadow_.at(known.entry, known.acked, before.classes);
+    bool is_restricted = false, is_other = !has_baseline;
+    for (std::uint32_t i = 0; i < versions.size(); ++i) {
+        const Shape& shape = *versions[i].image.shape;
+        is_restricted = is_restricted || shape.is_restricted;
+        is_other = is_other || (shape.is_restricted && looks_other(shape));
+    }
+    if (!is_restricted || !is_other) return;
     peer.view.rebase(slot);
     peer.last_change = tick_;
 }
 
-/// Returns whether a version of the entity has this property.
-bool Sender::has_ever(std::uint32_t entry, bool Shape::*property) const {
-    const History& versions = shadow_[entry].versions;
-    for (std::uint32_t i = 0; i < versions.size(); ++i)
-        if (versions[i].image.shape->*property) return true;
-    return false;
+/// Returns whether a version that the peer may have, or the newest, shows it a reference to this net id; 0:
+/// to any.
+bool Sender::shows_reference(const PeerView& view, std::uint32_t slot, NetId net_id) const {
+    const PeerView::Slot& known = view[slot];
+    const View shown = view.shown(slot);
+    const History& versions = shadow_[known.entry].versions;
+    const std::uint32_t since = known.has_acked ? versions.count_until(known.acked) : 0;
+    bool is_found = false;
+    for (std::uint32_t i = std::max(since, 1u) - 1; i < versions.size() && !is_found; ++i)
+        for_each_reference(shadow_.schema(), versions[i].image, shown, [&](NetId named) {
+            is_found = is_found || net_id == 0 || named == net_id;
+        });
+    return is_found;
 }
 
 std::optional<Sender::Peer> Sender::owner(ecs::Entity entity) const {
@@ -386,7 +418,7 @@ void Sender::hide_references() {
     shadow_.keep_referrers();
     for (const auto& peer : peers_)
         for (std::uint32_t slot = 0; peer && slot < peer->view.slot_count(); ++slot)
-            if (peer->view[slot].has_entity() && has_ever(peer->view[slot].entry, &Shape::has_references))
+            if (peer->view[slot].has_entity() && shows_reference(peer->view, slot, 0))
                 peer->view.rebase(slot);
 }
 
@@ -445,16 +477,20 @@ bool Sender::hide(Peer peer, const ComponentLayout& layout, std::span<std::uint3
     return has_hidden;
 }
 
-/// Returns whether the newest version of an entity differs from the one before only in references to what the
-/// peer does not see.
-bool Sender::is_hidden_change(Peer peer, std::uint32_t entry) {
+/// Returns whether, of what the peer sees, the newest version of an entity differs from the one before only in
+/// references to what it does not see.
+bool Sender::is_hidden_change(Peer peer, std::uint32_t entry, const View& shown) {
     const History& versions = shadow_[entry].versions;
     if (versions.size() < 2) return false;
-    const Image before = versions[versions.size() - 2].image, now = versions.newest()->image;
+    Image before = versions[versions.size() - 2].image, now = versions.newest()->image;
+    if (!before.shape->has_references && !now.shape->has_references) return false;
     const NameSight sight = [&](NetId net_id) { return named(peer, net_id); };
     const Schema& schema = shadow_.schema();
-    if (worst_of(schema, before, sight) == RefersTo::seen && worst_of(schema, now, sight) == RefersTo::seen)
+    if (worst_of(schema, before, shown, sight) == RefersTo::seen &&
+        worst_of(schema, now, shown, sight) == RefersTo::seen)
         return false;
+    before = visible_part(before, shown, seen_shapes_, seen_words_[2]);
+    now = visible_part(now, shown, seen_shapes_, seen_words_[3]);
     return hidden_.remove(before, sight, seen_shapes_, seen_words_[0]) ==
            hidden_.remove(now, sight, seen_shapes_, seen_words_[1]);
 }
@@ -466,7 +502,7 @@ void Sender::rebase_referrers(Peer index, std::uint32_t entry) {
     PeerState& peer = state(index);
     shadow_.for_each_referrer(shadow_[entry].entity, [&](std::uint32_t referrer) {
         const std::optional<std::uint32_t> slot = audience_.slot(referrer, index);
-        if (!slot) return;
+        if (!slot || !shows_reference(peer.view, *slot, shadow_[entry].net_id)) return;
         peer.view.rebase(*slot);
         peer.last_change = tick_;
     });

@@ -241,8 +241,8 @@ private:
     void force_records();
     static void rebase_waiting(PeerState& peer);
     void change_views();
-    void change_view(PeerState& peer, std::uint32_t slot);
-    bool has_ever(std::uint32_t entry, bool Shape::*property) const;
+    void change_view(PeerState& peer, std::uint32_t slot, const View& before);
+    bool shows_reference(const PeerView& view, std::uint32_t slot, NetId net_id) const;
     PeerView::Roles roles(Peer peer, std::uint32_t entry) const;
     /// Returns whether the peer predicts the entity that has the entry. The entry may have another entity
     /// already: then the peer's does not replicate any more.
@@ -262,7 +262,7 @@ private:
     static void set_waits(PeerState& peer, std::uint32_t entry, bool waits);
     void give_slots(Peer peer);
     bool is_as_seen(Peer peer) const;
-    bool is_hidden_change(Peer peer, std::uint32_t entry);
+    bool is_hidden_change(Peer peer, std::uint32_t entry, const View& shown);
     void hide_references();
     RefersTo named(Peer peer, NetId net_id) const;
     void rebase_referrers(Peer peer, std::uint32_t entry);
@@ -285,7 +285,7 @@ private:
     Scope scope_;
     ShapeTable seen_shapes_;  // scratch of is_hidden_change()
     HiddenReferences hidden_;
-    std::array<std::vector<std::uint32_t>, 2> seen_words_;
+    std::array<std::vector<std::uint32_t>, 4> seen_words_;
     std::vector<PeerEntry> touched_;  // by the scope
     bool hides_references_ = false;   // null instead of references to what a peer does not see
     std::uint64_t ended_ = 0;         // Shadow::ended_count() as of the last update()
