@@ -9,10 +9,6 @@ namespace {
 
 constexpr double kMaxCorner = 1 << 30;
 
-double distance(const GridPlace& a, const GridPlace& b) {
-    return std::hypot(a.x - b.x, a.y - b.y, a.z - b.z);
-}
-
 template <class Watcher>
 std::uint32_t peer_of(const Watcher& watcher) {
     return watcher.peer;

@@ -2,6 +2,7 @@
 // Which entities are near which peers. The world is divided into cells; a cell knows its entities, and the
 // peers that watch it.
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -16,6 +17,10 @@ struct PeerEntry {
     std::uint32_t peer, entry;
     bool operator==(const PeerEntry&) const = default;
 };
+
+inline double distance(const GridPlace& a, const GridPlace& b) {
+    return std::hypot(a.x - b.x, a.y - b.y, a.z - b.z);
+}
 
 /// A peer watches the cells that touch a circle (or sphere) around one of its viewpoints. Every entity within
 /// `radius` is near; none beyond `leave_radius` and 2.1 cells (2.4 with has_height) is watched. The time that

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace shoal::replication::all {
@@ -326,6 +327,15 @@ Scope::Verdict Scope::verdict(std::uint32_t peer, ecs::Entity entity) const {
     }
 }
 
+double Scope::distance(std::uint32_t peer, ecs::Entity entity) const {
+    const std::optional<GridPlace> at = place_of(leader(entity));
+    double least = at ? std::numeric_limits<double>::infinity() : 0;
+    if (at && peer < viewpoints_.size())
+        for (const GridPlace& from : viewpoints_[peer].places)
+            least = std::min(least, all::distance(from, *at));
+    return least;
+}
+
 Why Scope::why(std::uint32_t peer, ecs::Entity entity) const {
     const Verdict found = verdict(peer, entity);
     Why why{.reason = found.reason, .decided_by = found.decided_by, .follows = found.decided_by != entity};
@@ -333,14 +343,8 @@ Why Scope::why(std::uint32_t peer, ecs::Entity entity) const {
         RoomSpan(world_, why.decided_by).any_of([&](Room room) { return why.room = room, true; });
     if (why.reason == Reason::filtered) why.filter = failed_filter(peer, why.decided_by)->name;
     if (why.reason != Reason::too_far) return why;
-    const std::optional<GridPlace> at = place_of(why.decided_by);
     why.radius = rule_->options.radius;
-    why.distance = -1;
-    if (at && peer < viewpoints_.size())
-        for (const GridPlace& from : viewpoints_[peer].places) {
-            const double distance = std::hypot(from.x - at->x, from.y - at->y, from.z - at->z);
-            if (why.distance < 0 || distance < why.distance) why.distance = distance;
-        }
+    why.distance = distance(peer, entity);
     return why;
 }
 

@@ -1,5 +1,6 @@
 #include "why.h"
 
+#include <cmath>
 #include <cstdio>
 
 namespace shoal::replication::all {
@@ -24,7 +25,7 @@ std::string reason_text(const Why& why) {
         case Reason::not_in_room:
             return "the player is not in room " + std::to_string(why.room.number);
         case Reason::too_far:
-            if (why.distance < 0) return "has a place, and the player has no viewpoint";
+            if (std::isinf(why.distance)) return "has a place, and the player has no viewpoint";
             return "is beyond " + short_number(why.radius) + " (at " + short_number(why.distance) + ")";
         case Reason::filtered:
             return "the filter of " + std::string(why.filter) + " says no";

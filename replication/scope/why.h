@@ -34,7 +34,7 @@ struct Why {
     ecs::Entity decided_by;
     bool follows = false;               // decided_by is another entity than the one asked for
     Room room{};                        // not_in_room: one of the rooms of decided_by, if it has one
-    double distance = 0;                // too_far: to the nearest viewpoint; negative: there is none
+    double distance = 0;                // too_far: to the nearest viewpoint; infinity: there is none
     double radius = 0;                  // too_far: GridOptions::radius
     std::string_view filter{};          // filtered: the type of the component
     double interval_s = 0, next_s = 0;  // waits_for_interval: every(), and the rest of it, in seconds

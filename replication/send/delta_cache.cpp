@@ -36,8 +36,9 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     }
     std::uint32_t& first = first_[place(entry, item.baseline)];
     if (first >= items_.size() || items_[first].entry != entry) first = kNone;
+    uses_.asked += 1;
     for (std::uint32_t i = first; i != kNone && !sight; i = items_[i].next)
-        if (items_[i].is_alike(item)) return items_[i].delta;
+        if (items_[i].is_alike(item)) return uses_.found += 1, items_[i].delta;
     Image from = baseline ? baseline->image : Image{}, to = newest.image;
     Trend trend{item.factor != 0 ? older->image : Image{}, item.factor};
     if (view != View{}) {

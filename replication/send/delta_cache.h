@@ -27,6 +27,12 @@ public:
     /// Counts the decisions in all images that are encoded from now on. Null: does not count.
     void count(DecisionCounts* counts) { counts_ = counts; }
 
+    /// How many deltas get() was asked for, and how many of these it had.
+    struct Uses {
+        std::uint64_t asked = 0, found = 0;
+    };
+    const Uses& uses() const { return uses_; }
+
     /// Removes all deltas. Call it after each update of the shadow.
     void clear();
 
@@ -41,7 +47,9 @@ public:
 
     /// Begin to load what get() needs for an entry and a baseline of this tick: first one, some time later
     /// the other.
-    void prefetch_first(std::uint32_t entry, Tick baseline) const { prefetch(&first_[place(entry, baseline)]); }
+    void prefetch_first(std::uint32_t entry, Tick baseline) const {
+        prefetch(&first_[place(entry, baseline)]);
+    }
     void prefetch_item(std::uint32_t entry, Tick baseline) const {
         const std::uint32_t first = first_[place(entry, baseline)];
         if (first < items_.size()) prefetch(&items_[first]);
@@ -76,14 +84,15 @@ private:
     const Shadow& shadow_;
     const Coding coding_;
     DecisionCounts* counts_ = nullptr;
+    Uses uses_;
     ShapeTable visible_shapes_;
     std::vector<std::uint32_t> visible_words_, baseline_words_, older_words_, kept_words_;
     HiddenReferences hidden_;
     std::vector<std::uint32_t> hidden_words_, hidden_baseline_words_, hidden_older_words_;
     BitWriter bits_;
     std::vector<Item> items_;
-    // By place(): index in items_ of the first item. clear() does not change first_: an index is valid only if
-    // items_ has it, and if the item belongs to the entry.
+    // By place(): index in items_ of the first item. clear() does not change first_: an index is valid only
+    // if items_ has it, and if the item belongs to the entry.
     std::vector<std::uint32_t> first_;
 };
 

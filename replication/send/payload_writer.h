@@ -38,6 +38,9 @@ public:
     /// Call it after each update of the shadow, with the tick of the update.
     void start_tick(Tick tick);
 
+    /// Of all payloads so far.
+    const DeltaCache::Uses& cache_uses() const { return deltas_.uses(); }
+
     /// For the next gather(): what the peer sees of the entities that references name. Null: all.
     void set_sight(const NameSight* sight) { sight_ = sight; }
 

@@ -83,6 +83,11 @@ public:
     PeerView& operator=(const PeerView&) = delete;
 
     const Slot& operator[](std::uint32_t slot) const { return slots_[slot]; }
+    /// Begin to load what pend() needs: first one, some time later the other.
+    void prefetch_front() const {
+        prefetch(&pending_count_);
+        prefetch(&queues_[static_cast<std::size_t>(Queue::other)]);
+    }
     void prefetch_slot(std::uint32_t slot) const { prefetch(&slots_[slot]); }
     /// Slots below this number have been used.
     std::uint32_t slot_count() const { return static_cast<std::uint32_t>(slots_.size()); }
@@ -243,16 +248,17 @@ private:
     void stop_awaiting(std::uint32_t slot);
 
     std::uint32_t max_slots_;
-    Tick long_gap_ = 0;                   // 0: no deliveries are kept
-    std::vector<Deliveries> deliveries_;  // by slot
+    std::uint32_t pending_count_ = 0;
     const ComponentNumbers* numbers_;
-    ViewClasses groups_;
     std::vector<Slot> slots_;
-    std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
-    std::size_t first_free_word_ = 0;        // no word below it has a free slot
-    std::vector<std::uint32_t> group_;
-    std::array<net::all::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
+    ViewClasses groups_;
+    Tick long_gap_ = 0;                                          // 0: no deliveries are kept
     std::unique_ptr<Schedule> schedule_;                         // null: no intervals and goals
+    std::array<net::all::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
+    std::vector<Deliveries> deliveries_;                         // by slot
+    std::vector<std::uint64_t> free_slots_;                      // one bit per slot; 1: free
+    std::size_t first_free_word_ = 0;                            // no word below it has a free slot
+    std::vector<std::uint32_t> group_;
     std::int32_t lead_ = 0;
     Queue first_ = Queue::group;
     bool is_any_misplaced_ = false;  // a pending slot may be in another queue than queue_of()
@@ -262,7 +268,6 @@ private:
     std::vector<std::uint64_t> awaited_;  // one bit per slot; empty if awaited_count_ is 0
     std::uint32_t awaited_count_ = 0;
     std::uint32_t used_count_ = 0;
-    std::uint32_t pending_count_ = 0;
 };
 
 }  // namespace shoal::replication::all

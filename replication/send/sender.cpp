@@ -100,8 +100,9 @@ void Sender::pass_on_change(std::uint32_t entry) {
     const Tick interval = interval_ticks_[newest.image.shape->interval];
     const std::span<const Audience::Viewer> all = audience_.of(entry);
     for (std::size_t i = 0; i < all.size(); ++i) {
-        constexpr std::size_t kAhead = 8;  // the slots of an entity are in no cache
-        if (i + kAhead < all.size()) state(all[i + kAhead].peer).view.prefetch_slot(all[i + kAhead].slot);
+        // The slots of an entity, in the views of all peers, are in no cache.
+        if (i + 16 < all.size()) state(all[i + 16].peer).view.prefetch_front();
+        if (i + 8 < all.size()) state(all[i + 8].peer).view.prefetch_slot(all[i + 8].slot);
         const Audience::Viewer viewer = all[i];
         PeerState& peer = state(viewer.peer);
         if (!overlap(viewers, peer.view.view_classes(viewer.slot))) continue;
@@ -170,9 +171,13 @@ void Sender::start_peer(Peer peer) {
     if (!std::exchange(state(peer).is_held, false)) return;
     state(peer).last_change = tick_;  // also if it sees nothing
     scope_.look(peer);
-    for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
-        if (shadow_[entry].entity && sees(peer, shadow_[entry].entity)) open_entry(peer, entry);
-    state(peer).view.await_all();
+    const PeerState* const starting = peers_[peer].get();
+    const auto is_there = [&] { return peers_[peer].get() == starting; };  // a filter may end the player
+    for (std::uint32_t entry = 0; entry < shadow_.index_count() && is_there(); ++entry)
+        if (const ecs::Entity entity = shadow_[entry].entity; entity && sees(peer, entity))
+            entering_.emplace_back(scope_.is_used() ? scope_.distance(peer, entity) : 0, peer, entry);
+    open_nearest_first();
+    if (is_there()) state(peer).view.await_all();
 }
 
 void Sender::restart_peer(Peer index) {
@@ -301,7 +306,9 @@ void Sender::change_view(PeerState& peer, std::uint32_t slot, const View& before
     const PeerView::Slot& known = peer.view[slot];
     const View now = peer.view.shown(slot);
     const Schema& schema = shadow_.schema();
-    const auto looks_other = [&](const Shape& shape) {
+    const auto looks_other = [&](const Version& version) {
+        const Shape& shape = *version.image.shape;
+        if (overlap(version.viewers, before.classes) != overlap(version.viewers, now.classes)) return true;
         if (shape.has_owned && before.is_owner() != now.is_owner()) return true;
         return std::ranges::any_of(shape.components, [&](ComponentIndex component) {
             return before.shows(schema, component) != now.shows(schema, component);
@@ -310,29 +317,24 @@ void Sender::change_view(PeerState& peer, std::uint32_t slot, const View& before
     const History& versions = shadow_[known.entry].versions;
     // With a baseline, all versions that the peer may have are in the history.
     const bool has_baseline = known.has_acked && shadow_.at(known.entry, known.acked, before.classes);
-    bool is_restricted = false, is_other = !has_baseline;
+    bool is_restricted = false, is_other = false;
     for (std::uint32_t i = 0; i < versions.size(); ++i) {
-        const Shape& shape = *versions[i].image.shape;
-        is_restricted = is_restricted || shape.is_restricted;
-        is_other = is_other || (shape.is_restricted && looks_other(shape));
+        is_restricted = is_restricted || versions[i].image.shape->is_restricted;
+        is_other = is_other || looks_other(versions[i]);
     }
-    if (!is_restricted || !is_other) return;
+    if (!is_other && (has_baseline || !is_restricted)) return;
     peer.view.rebase(slot);
     peer.last_change = tick_;
 }
 
-/// Returns whether a version that the peer may have, or the newest, shows it a reference to this net id; 0:
-/// to any.
+/// Returns whether a version of a slot's entity shows the peer a reference to this net id; 0: to any.
 bool Sender::shows_reference(const PeerView& view, std::uint32_t slot, NetId net_id) const {
-    const PeerView::Slot& known = view[slot];
     const View shown = view.shown(slot);
-    const History& versions = shadow_[known.entry].versions;
-    const std::uint32_t since = known.has_acked ? versions.count_until(known.acked) : 0;
+    const History& versions = shadow_[view[slot].entry].versions;
     bool is_found = false;
-    for (std::uint32_t i = std::max(since, 1u) - 1; i < versions.size() && !is_found; ++i)
-        for_each_reference(shadow_.schema(), versions[i].image, shown, [&](NetId named) {
-            is_found = is_found || net_id == 0 || named == net_id;
-        });
+    for (std::uint32_t i = 0; i < versions.size() && !is_found; ++i)
+        for_each_reference(shadow_.schema(), versions[i].image, shown,
+                           [&](NetId named) { is_found = is_found || net_id == 0 || named == net_id; });
     return is_found;
 }
 
@@ -477,8 +479,8 @@ bool Sender::hide(Peer peer, const ComponentLayout& layout, std::span<std::uint3
     return has_hidden;
 }
 
-/// Returns whether, of what the peer sees, the newest version of an entity differs from the one before only in
-/// references to what it does not see.
+/// Returns whether, of what the peer sees, the newest version of an entity differs from the one before only
+/// in references to what it does not see.
 bool Sender::is_hidden_change(Peer peer, std::uint32_t entry, const View& shown) {
     const History& versions = shadow_[entry].versions;
     if (versions.size() < 2) return false;
@@ -540,24 +542,54 @@ void Sender::open_opened() {
         return;
     }
     scope_.take_touched(touched_);  // a filter of the game may touch more
-    for (const PeerEntry pair : touched_) review(pair.peer, pair.entry);
+    for (const auto [peer, entry] : touched_) {
+        if (!can_review(peer, entry)) continue;
+        const ecs::Entity entity = shadow_[entry].entity;
+        const bool sees = this->sees(peer, entity);
+        if (!is_news(peer, entry, sees)) continue;
+        if (sees) {
+            entering_.emplace_back(scope_.distance(peer, entity), peer, entry);
+        } else {
+            enter_or_leave(peer, entry, false, 0);
+        }
+    }
+    open_nearest_first();
+}
+
+/// Opens what is in `entering_`, the nearest first: it is sent first, and gets slots if there are too few.
+void Sender::open_nearest_first() {
+    auto entering = std::move(entering_);  // a filter may start a peer
+    entering_.clear();
+    std::ranges::sort(entering);
+    for (const auto& [distance, peer, entry] : entering)
+        if (can_review(peer, entry)) enter_or_leave(peer, entry, true, Scope::kMaxSteps);
+    entering.clear();
+    entering_ = std::move(entering);
+}
+
+bool Sender::can_review(Peer peer, std::uint32_t entry) const {
+    return peer < peers_.size() && peers_[peer] && !peers_[peer]->is_held && entry < shadow_.index_count() &&
+           shadow_[entry].entity;
+}
+
+/// Returns whether the peer, which does or does not see the entity, is treated as if it were not so.
+bool Sender::is_news(Peer peer, std::uint32_t entry, bool sees) const {
+    return peers_[peer] && sees != (audience_.has(entry, peer) || waits(*peers_[peer], entry));
+}
+
+void Sender::review(Peer peer, std::uint32_t entry, int steps) {
+    if (can_review(peer, entry)) enter_or_leave(peer, entry, sees(peer, shadow_[entry].entity), steps);
 }
 
 /// Opens or closes the entity's slot, if the peer begins or ceases to see the entity. What the entity follows
 /// comes first, so that it is not sent later.
-void Sender::review(Peer index, std::uint32_t entry, int steps) {
-    if (index >= peers_.size() || !peers_[index] || state(index).is_held) return;
-    if (entry >= shadow_.index_count() || !shadow_[entry].entity) return;
+void Sender::enter_or_leave(Peer peer, std::uint32_t entry, bool sees, int steps) {
+    if (!is_news(peer, entry, sees)) return;  // a filter may end the player
     const ecs::Entity entity = shadow_[entry].entity;
-    const auto is_as_before = [&](bool sees) {
-        return sees == (audience_.has(entry, index) || waits(state(index), entry));
-    };
-    const bool sees = scope_.sees(index, entity);
-    if (!peers_[index] || is_as_before(sees)) return;  // a filter may end the player
-    if (sees && steps > 0) review(index, scope_.followed_by(entity), steps - 1);
-    if (!peers_[index] || is_as_before(sees)) return;  // it follows itself, in a circle
-    sees ? open_entry(index, entry) : leave_entry(index, entry);
-    scope_.for_each_follower(entity, [&](std::uint32_t follower) { review(index, follower); });
+    if (sees && steps > 0) review(peer, scope_.followed_by(entity), steps - 1);
+    if (!is_news(peer, entry, sees)) return;  // it follows itself, in a circle
+    sees ? open_entry(peer, entry) : leave_entry(peer, entry);
+    scope_.for_each_follower(entity, [&](std::uint32_t follower) { review(peer, follower); });
 }
 
 /// Gives the free slots to entities that wait. Entities that this update() opens come later.

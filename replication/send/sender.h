@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "../history/shadow.h"
@@ -72,9 +73,9 @@ public:
     /// Adds a peer that has no entities yet.
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
-    /// Begins to send all entities that the peer sees (scope()) to a peer that was added with
-    /// PeerOptions::is_held. PeerStats::unjoined becomes the number of these entities, and falls as the peer
-    /// acknowledges them. Entities that were destroyed or that got no slot do not count.
+    /// Begins to send all entities that the peer sees (scope()), the nearest first, to a peer that was added
+    /// with PeerOptions::is_held. PeerStats::unjoined becomes the number of these entities, and falls as the
+    /// peer acknowledges them. Entities that were destroyed or that got no slot do not count.
     void start_peer(Peer peer);
     /// The peer has a new connection: packet numbers begin anew. Requires that the fates of all packets of
     /// the former connection were reported. What the peer acknowledged is kept. All other packets count as
@@ -164,6 +165,7 @@ public:
     std::optional<Tick> newest_delivered(Peer peer) const { return peers_[peer]->flight.newest_delivered(); }
 
     PeerStats stats(Peer peer) const;
+    const DeltaCache::Uses& cache_uses() const { return writer_.cache_uses(); }
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
     /// For a trainer of models: counts the decisions in all images that are encoded from now on. Null: ends
@@ -255,7 +257,11 @@ private:
     void open_entry(Peer peer, std::uint32_t entry);
     void leave_entry(Peer peer, std::uint32_t entry);
     void open_opened();
+    bool can_review(Peer peer, std::uint32_t entry) const;
+    bool is_news(Peer peer, std::uint32_t entry, bool sees) const;
+    void open_nearest_first();
     void review(Peer peer, std::uint32_t entry, int steps = Scope::kMaxSteps);
+    void enter_or_leave(Peer peer, std::uint32_t entry, bool sees, int steps);
     static bool waits(const PeerState& peer, std::uint32_t entry) {
         return entry / 64 < peer.waiting.size() && (peer.waiting[entry / 64] >> entry % 64 & 1) != 0;
     }
@@ -287,9 +293,11 @@ private:
     HiddenReferences hidden_;
     std::array<std::vector<std::uint32_t>, 4> seen_words_;
     std::vector<PeerEntry> touched_;  // by the scope
-    bool hides_references_ = false;   // null instead of references to what a peer does not see
-    std::uint64_t ended_ = 0;         // Shadow::ended_count() as of the last update()
-    std::vector<Owner> owners_;       // by entry; shorter if the last entries never had an owner
+    // What begins to be seen: how far it is, and the entry.
+    std::vector<std::tuple<double, Peer, std::uint32_t>> entering_;
+    bool hides_references_ = false;  // null instead of references to what a peer does not see
+    std::uint64_t ended_ = 0;        // Shadow::ended_count() as of the last update()
+    std::vector<Owner> owners_;      // by entry; shorter if the last entries never had an owner
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
     struct ToSend {
         Peer peer;

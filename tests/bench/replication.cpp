@@ -6,18 +6,26 @@
 //   build/bench/replication [--peers N] [--entities N] [--moving N] [--visible N] [--ticks N] [--loss L]
 //   [--rate HZ]
 //                           [--jumps N]     of N viewpoints jump anywhere in each tick
+//                           [--within S]    fresh_within() of all entities; 0: no goals
 //
-//   replication.server_us_per_tick.p50|p99   CPU time of update(), encode() and on_fate() in a tick
-//   replication.update_us_per_tick           median CPU time of Sender::update()
+//   replication.server_us_per_tick.p50|p99   CPU time of a tick: update(), encode(), on_fate(), sealing,
+//   sending replication.update_us_per_tick           median CPU time of Sender::update()
 //   replication.shadow_us_per_tick           the same without peers and without a grid
 //   replication.scope_us_per_tick            the same of a Scope alone: changes, cells, the rule, the
 //   audience replication.choose_encode_us_per_tick    of encode() for all peers
 //   replication.receive_us_per_tick          of on_fate()
-//   replication.wire_us_per_tick             sealing the same payloads
+//   replication.seal_us_per_tick             of sealing the payloads
+//   replication.send_us_per_tick             of sending them, to a socket of this machine
+//   replication.wire_us_per_tick             of both: what the same datagrams take without replication
+//   replication.ratio_to_wire                server_us_per_tick.p50 by wire_us_per_tick
 //   replication.bytes_per_peer_per_tick      payloads, with 28 bytes of UDP and IP and 24 of header and tag
 //   replication.crossings_per_tick           pairs of peer and entity that began or ceased to be seen
 //   replication.seen_per_peer                mean number of entities that a peer sees
 //   replication.staleness_ticks.p99          age of the versions that the receivers have of entities
+//   replication.goals_missed                 records sent later than --within says, of all peers
+//   replication.cache_hit_rate               part of the records whose bits were encoded for another peer
+//   replication.bytes_memory_per_peer        memory of a sender's peer, with its part of the audience
+//   replication.bytes_memory_per_entity      of a sender without peers and grid: the image, and past versions
 //   replication.client_ns_per_record         CPU time of receive() and apply()
 
 #include <algorithm>
@@ -33,9 +41,11 @@
 #include <vector>
 
 #include "net/crypto/packet_cipher.h"
+#include "net/socket/socket.h"
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
 #include "replication/world_hash.h"
+#include "tests/support/allocations.h"
 
 namespace {
 
@@ -54,7 +64,7 @@ struct Health {
 
 struct Options {
     double peers = 1'000, entities = 10'000, moving = 10'000, visible = 200, ticks = 60, loss = 0.01,
-           rate = 30, jumps = 0;
+           rate = 30, jumps = 0, within = 0;
 };
 
 double cpu_us() {
@@ -76,13 +86,17 @@ double percentile(std::vector<double> all, double part) {
 
 constexpr double kRadius = 60;
 
-Schema schema_of(double side, bool has_grid) {
+Schema schema_of(double side, double within, bool has_grid) {
     Schema schema;
     schema.component<Spot>("spot", field(&Spot::x, quantised(0, side, 0.01)),
                            field(&Spot::y, quantised(0, side, 0.01)),
                            field(&Spot::height, quantised(0, 10, 0.01)));
     schema.component<Heading>("heading", quantised(0, 360, 1));
-    schema.component<Health>("health");
+    if (within > 0) {
+        schema.component<Health>("health", fresh_within(std::chrono::duration<double>(within)));
+    } else {
+        schema.component<Health>("health");
+    }
     if (has_grid)
         schema.grid<Spot>({.radius = kRadius}, [](const Spot& at) { return GridPlace{at.x, at.y}; });
     return schema;
@@ -134,10 +148,10 @@ public:
     explicit Meadow(const Options& options)
         : options_(options),
           side_(std::sqrt(options.entities * 3.14159265 * kRadius * kRadius / options.visible)),
-          schema_(schema_of(side_, true)),
-          bare_(schema_of(side_, false)),
+          schema_(schema_of(side_, options.within, true)),
+          bare_(schema_of(side_, options.within, false)),
           sender_(world_, schema_, sender_options()),
-          alone_(world_, bare_, sender_options()),
+          alone_(std::make_unique<Sender>(world_, bare_, sender_options())),
           scope_(world_, schema_, sender_.shadow()),
           server_hash_(world_, schema_) {
         const auto count = static_cast<std::uint32_t>(options.entities);
@@ -196,11 +210,12 @@ private:
     void tick(bool is_measured) {
         walk();
         tick_ += 1;
-        const double shadow = us_of([&] { alone_.update(tick_); });
+        const double shadow = us_of([&] { alone_->update(tick_); });
         const double update = us_of([&] { sender_.update(tick_); });
         const std::uint64_t crossings = scope_.crossings;
         const double scope = us_of([&] { scope_.update(static_cast<std::uint32_t>(peers_.size())); });
-        double encode = 0, receive = 0, wire = 0;
+        double encode = 0, receive = 0;
+        Wire wire;
         for (Peer& peer : peers_) {
             encode += send(peer, wire, is_measured);
             receive += arrive(peer, is_measured);
@@ -211,12 +226,18 @@ private:
         scope_us_.push_back(scope);
         encode_.push_back(encode);
         receive_.push_back(receive);
-        wire_.push_back(wire);
-        server_.push_back(update + encode + receive);
+        seal_.push_back(wire.seal);
+        send_.push_back(wire.send);
+        wire_.push_back(wire.seal + wire.send);
+        server_.push_back(update + encode + receive + wire.seal + wire.send);
         crossings_ += scope_.crossings - crossings;
     }
 
-    double send(Peer& peer, double& wire, bool is_measured) {
+    struct Wire {
+        double seal = 0, send = 0;
+    };
+
+    double send(Peer& peer, Wire& wire, bool is_measured) {
         std::byte room[1300];
         double us = 0;
         while (true) {
@@ -228,8 +249,9 @@ private:
             if (peer.receiver) peer.flight.back().bytes.assign(payload.begin(), payload.end());
             if (is_measured) bytes_ += static_cast<double>(payload.size()) + 28 + 24;
             const std::size_t bytes = 8 + payload.size() + cipher_.tag_bytes();
-            wire += us_of(
-                [&] { cipher_.seal(peer.next, std::span(room).first(std::min(bytes, sizeof room)), 8); });
+            const std::span<std::byte> datagram = std::span(room).first(std::min(bytes, sizeof room));
+            wire.seal += us_of([&] { cipher_.seal(peer.next, datagram, 8); });
+            wire.send += us_of([&] { from_.send(to_address_, datagram); });
             peer.next += 1;
         }
     }
@@ -271,7 +293,7 @@ private:
         for (int i = 0; i < 60; ++i) {
             tick_ += 1;
             sender_.update(tick_);
-            double wire = 0;
+            Wire wire;
             for (Peer& peer : peers_) {
                 if (!peer.receiver) continue;
                 sender_.request_marker(peer.number);
@@ -297,16 +319,35 @@ private:
                     percentile(update_, 0.5), percentile(shadow_, 0.5));
         std::printf("replication.scope_us_per_tick=%.0f\nreplication.choose_encode_us_per_tick=%.0f\n",
                     percentile(scope_us_, 0.5), percentile(encode_, 0.5));
+        const double wire = percentile(wire_, 0.5);
         std::printf("replication.receive_us_per_tick=%.0f\nreplication.wire_us_per_tick=%.0f\n",
-                    percentile(receive_, 0.5), percentile(wire_, 0.5));
+                    percentile(receive_, 0.5), wire);
+        std::printf("replication.seal_us_per_tick=%.0f\nreplication.send_us_per_tick=%.0f\n",
+                    percentile(seal_, 0.5), percentile(send_, 0.5));
+        std::printf("replication.ratio_to_wire=%.1f\n", percentile(server_, 0.5) / std::max(wire, 1.0));
         std::printf("replication.bytes_per_peer_per_tick=%.0f\n", bytes_ / peers / options_.ticks);
         std::printf("replication.crossings_per_tick=%.0f\n",
                     static_cast<double>(crossings_) / options_.ticks);
         std::printf("replication.seen_per_peer=%.1f\n", seen / peers);
         std::printf("replication.staleness_ticks.p99=%.0f\n", percentile(ages_, 0.99));
+        std::uint64_t missed = 0;
+        for (const Peer& peer : peers_) missed += sender_.stats(peer.number).goals_missed;
+        const DeltaCache::Uses uses = sender_.cache_uses();
+        std::printf("replication.goals_missed=%llu\nreplication.cache_hit_rate=%.3f\n",
+                    static_cast<unsigned long long>(missed),
+                    static_cast<double>(uses.found) / std::max(1.0, static_cast<double>(uses.asked)));
         std::printf("replication.client_ns_per_record=%.0f\n",
                     client_us_ * 1000 / std::max(1.0, client_records_));
         std::printf("replication.worlds_equal=%s\n", verify() && refused_ == 0 ? "yes" : "NO");
+        const double before = static_cast<double>(test::held_bytes());
+        for (const Peer& peer : peers_) sender_.remove_peer(peer.number);
+        const double without_peers = static_cast<double>(test::held_bytes());
+        alone_.reset();
+        const double without_sender = static_cast<double>(test::held_bytes());
+        std::printf("replication.bytes_memory_per_peer=%.0f\n",
+                    (before - without_peers + seen * sizeof(Audience::Viewer)) / std::max(1.0, peers));
+        std::printf("replication.bytes_memory_per_entity=%.0f\n",
+                    (without_peers - without_sender) / options_.entities);
     }
 
     Options options_;
@@ -314,7 +355,8 @@ private:
     std::mt19937 random_{1};
     Schema schema_, bare_;
     ecs::World world_;
-    Sender sender_, alone_;
+    Sender sender_;
+    std::unique_ptr<Sender> alone_;
     ScopeAlone scope_;
     WorldHash server_hash_;
     std::vector<ecs::Entity> entities_;
@@ -325,8 +367,12 @@ private:
                                    net::all::SecretKey(net::all::Bytes32{std::byte(2)}),
                                    1,
                                    net::Time(0)};
+    net::all::Socket from_ = std::move(net::all::Socket::open(net::all::Address::any_ipv4(0)).value());
+    net::all::Socket to_ =
+        std::move(net::all::Socket::open(net::all::Address::ipv4(127, 0, 0, 1, 0)).value());
+    net::all::Address to_address_ = to_.local_address().value();
     Tick tick_ = 0;
-    std::vector<double> shadow_, update_, scope_us_, encode_, receive_, wire_, server_, ages_;
+    std::vector<double> shadow_, update_, scope_us_, encode_, receive_, seal_, send_, wire_, server_, ages_;
     double bytes_ = 0, client_us_ = 0, client_records_ = 0;
     std::uint64_t crossings_ = 0, refused_ = 0;
 };
@@ -342,6 +388,7 @@ bool parse(int count, char** words, Options& options) {
                               : name == "--loss"     ? &options.loss
                               : name == "--rate"     ? &options.rate
                               : name == "--jumps"    ? &options.jumps
+                              : name == "--within"   ? &options.within
                                                      : nullptr;
         if (!value || i + 1 == count) return false;
         const char* const end = words[i + 1] + std::strlen(words[i + 1]);
@@ -358,7 +405,7 @@ int main(int count, char** words) {
     if (!parse(count, words, options)) {
         std::fprintf(stderr,
                      "usage: replication [--peers N] [--entities N] [--moving N] [--visible N] [--ticks N] "
-                     "[--loss L] [--rate HZ] [--jumps N]\n");
+                     "[--loss L] [--rate HZ] [--jumps N] [--within S]\n");
         return 2;
     }
     Meadow(options).run();

@@ -36,6 +36,11 @@ struct Note {
     ecs::Entity about;
 };
 
+struct Secret {
+    int number = 0;
+    ecs::Entity about;
+};
+
 Schema near_schema() {
     Schema schema;
     schema.component<Spot>("spot");
@@ -74,9 +79,10 @@ struct Town {
         look_from(peer, x, y);
         return peer;
     }
-    void look_from(const Peer& peer, double x, double y) {
+    void look_from(const Peer& peer, double x, double y) { look_from(peer.number, x, y); }
+    void look_from(Sender::Peer peer, double x, double y) {
         const GridPlace place{x, y};
-        sender.scope().view_from(peer.number, std::span(&place, 1));
+        sender.scope().view_from(peer, std::span(&place, 1));
     }
     ecs::Entity spawn_at(float x, float y) { return world.spawn(Replicated{}, Spot{x, y}); }
     void step(bool arrives = true) {
@@ -458,6 +464,111 @@ TEST(Scope, JoiningCountsWhatIsInViewOnly) {
     EXPECT_EQ(town.sender.stats(peer).unjoined, 2u);
     town.sender.update(++town.tick);
     EXPECT_TRUE(town.sender.is_consistent());
+}
+
+TEST(Scope, WhatIsNearestComesFirstAndGetsTheSlots) {
+    Town town;
+    const ecs::Entity sword = town.world.spawn(Replicated{}), sign = town.world.spawn(Replicated{});
+    std::vector<ecs::Entity> entities;
+    for (const float x : {12.0f, 3.0f, 9.0f, 14.0f}) entities.push_back(town.spawn_at(x, 0));
+    town.world.add(sword, ecs::to<HeldBy>(entities[2]));
+    town.step();
+    const auto order = [&](Sender::Peer peer) {
+        const auto& view = town.sender.view(peer);
+        std::vector<ecs::Entity> out;
+        for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot)
+            if (view[slot].has_entity()) out.push_back(town.sender.shadow()[view[slot].entry].entity);
+        return out;
+    };
+    const std::vector<ecs::Entity> nearest{sign, entities[1], entities[2], sword, entities[0], entities[3]};
+    const GridPlace place{0, 0}, away{500, 0};
+    const auto add = [&](std::uint32_t max_slots, const GridPlace& from) {
+        const Sender::Peer peer = town.sender.add_peer({.max_slots = max_slots, .is_held = true});
+        town.sender.scope().view_from(peer, std::span(&from, 1));
+        town.sender.start_peer(peer);
+        return peer;
+    };
+    EXPECT_EQ(order(add(100, place)), nearest) << "joins";
+    EXPECT_EQ(order(add(3, place)), std::vector(nearest.begin(), nearest.begin() + 3)) << "has few slots";
+    const Sender::Peer jumps = add(100, away);
+    town.sender.scope().view_from(jumps, std::span(&place, 1));
+    town.sender.update(++town.tick);
+    EXPECT_EQ(order(jumps), nearest) << "jumps";
+    EXPECT_TRUE(town.sender.is_consistent());
+}
+
+TEST(Scope, Rule41AFilterMayEndAPlayerWhoJoins) {
+    Town town;
+    town.is_checked = false;
+    for (int i = 0; i < 5; ++i) town.world.spawn(Replicated{}, Spot{1, 1}, Stealth{i});
+    town.step();
+    const Sender::Peer peer = town.sender.add_peer({.is_held = true});
+    town.look_from(peer, 0, 0);
+    int calls = 0;
+    town.sender.scope().set_filter(town.world.component<Stealth>(), "Stealth",
+                                   [&](std::uint32_t, ecs::Entity, const void*) {
+                                       if (++calls == 3) town.sender.remove_peer(peer);
+                                       return true;
+                                   });
+    town.sender.start_peer(peer);
+    EXPECT_EQ(calls, 3);
+    town.step();
+}
+
+TEST(Scope, AJoinerWithASmallBudgetGetsTheNearestFirst) {
+    Town town;
+    town.is_checked = false;
+    std::mt19937 random(5);
+    std::uniform_real_distribution<float> place(-11, 11);
+    std::vector<std::pair<float, ecs::Entity>> all;
+    for (int i = 0; i < 300; ++i) {
+        const float x = place(random), y = place(random);
+        all.emplace_back(std::hypot(x, y), town.spawn_at(x, y));
+    }
+    town.step();
+    std::ranges::sort(all, {}, &std::pair<float, ecs::Entity>::first);
+    Town::Peer& peer = town.add_peer();
+    town.look_from(peer, 0, 0);
+    std::size_t had = 0;
+    for (int tick = 0; tick < 60 && had < all.size(); ++tick) {
+        town.sender.update(++town.tick);
+        std::byte room[1300];
+        const auto payload = town.sender.encode(peer.number, peer.next, 150, room);
+        EXPECT_EQ(peer.receiver.receive(peer.next, payload), Receiver::Verdict::accepted);
+        town.sender.on_fate(peer.number, peer.next++, true);
+        peer.receiver.apply();
+        const auto has = [&](const auto& one) { return town.has(peer, one.second); };
+        const auto gap = std::ranges::find_if_not(all, has);
+        had = static_cast<std::size_t>(gap - all.begin());
+        EXPECT_TRUE(std::none_of(gap, all.end(), has)) << "tick " << tick << " after " << had;
+    }
+    EXPECT_EQ(had, all.size());
+}
+
+TEST(Scope, Rule43AReferenceThatAPeerDoesNotSeeCausesNoFullRecord) {
+    Schema schema = near_schema();
+    schema.component<Secret>("secret", to_owner());
+    Town town(std::move(schema));
+    const Town::Peer& peer = town.add_peer_at(0, 0);
+    const ecs::Entity thing = town.spawn_at(100, 0), knower = town.spawn_at(1, 0);
+    town.world.set(knower, Secret{1, thing});
+    for (int i = 0; i < 3; ++i) town.step();
+    const auto full = [&] { return town.sender.stats(peer.number).full_records; };
+    EXPECT_EQ(full(), 1u);
+    town.world.set(thing, Spot{2, 0});
+    town.step();
+    EXPECT_EQ(full(), 2u) << "what is named enters the view";
+    town.world.set(thing, Spot{100, 0});
+    town.step();
+    town.world.set(knower, Spot{2, 0});
+    town.step();
+    town.world.destroy(thing);
+    town.world.set(knower, Spot{3, 0});
+    for (int i = 0; i < 3; ++i) town.step();
+    town.world.set(knower, Spot{4, 0});
+    town.step();
+    EXPECT_EQ(full(), 2u);
+    EXPECT_EQ(peer.receiver.shown(town.sender.net_id(knower))->tick, town.tick);
 }
 
 TEST(Scope, WhatWaitsForASlotCanLeaveTheView) {

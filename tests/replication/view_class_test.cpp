@@ -322,6 +322,39 @@ TEST(ViewClass, EntitiesThatLookTheSameAreNotSentAgain) {
     EXPECT_EQ(sender.view(peer.peer).view_classes(0), to_owner() | to_group(1));
 }
 
+TEST(ViewClass, Rule43OtherGroupsSendNothingOfAnEntityThatLooksTheSame) {
+    Schema schema;
+    schema.component<Shown>("place");
+    schema.component<Hidden>("secret", to_group(1));
+    ecs::World world;
+    Sender sender(world, schema);
+    Viewer peer(sender, schema);
+    const ecs::Entity entity = world.spawn(Replicated{}, Shown{1}, Hidden{7});
+    sender.update(1);
+    peer.exchange();
+    const auto full = [&] { return sender.stats(peer.peer).full_records; };
+    EXPECT_EQ(full(), 1u);
+    sender.set_groups(peer.peer, to_group(0));
+    world.set(entity, Hidden{8});
+    sender.update(2);
+    EXPECT_TRUE(peer.exchange().empty());
+    world.set(entity, Shown{2});
+    sender.update(3);
+    peer.exchange();
+    EXPECT_EQ(peer.see<Shown>(entity)->x, 2);
+    EXPECT_EQ(full(), 1u);
+    sender.set_groups(peer.peer, to_group(0) | to_group(1));
+    sender.update(4);
+    peer.exchange();
+    EXPECT_EQ(peer.see<Hidden>(entity)->number, 8);
+    sender.set_groups(peer.peer, to_group(0));
+    sender.update(5);
+    peer.exchange();
+    EXPECT_EQ(peer.see<Hidden>(entity), nullptr);
+    EXPECT_EQ(full(), 3u);
+    EXPECT_TRUE(sender.is_consistent());
+}
+
 TEST(ViewClass, MineNeedsTheOwner) {
     Schema schema;
     schema.tag<Mine>("mine");
