@@ -176,6 +176,13 @@ public:
     /// added again only after a record of it was used.
     std::span<const std::uint32_t> rebases() const { return decoder_.rebases(); }
     void drop_rebases(std::size_t count) { decoder_.drop_rebases(count); }
+    /// Returns whether a slot is in rebases() because a self-check found that this side has other values than
+    /// the server; and the entity in a slot, null if there is none.
+    bool differs(std::uint32_t slot) const { return decoder_.differs(slot); }
+    ecs::Entity entity_in(std::uint32_t slot) const {
+        const std::uint32_t replica = decoder_.replica_in(slot);
+        return replica == Replicas::kNone ? ecs::Entity{} : replicas_.ids()[replica].entity;
+    }
 
     /// For a new connection to a sender that still knows what this receiver has: forgets packet numbers only.
     void reconnect() { decoder_.reconnect(); }

@@ -45,6 +45,9 @@ public:
               const std::optional<Version>& older = {}, std::uint32_t factor = 0,
               const NameSight* sight = nullptr);
 
+    /// Returns the check_sum() of an image as `view` shows it to a peer with this sight; null: it sees all.
+    std::uint16_t check_sum_of(Image image, View view, const NameSight* sight);
+
     /// Begin to load what get() needs for an entry and a baseline of this tick: first one, some time later
     /// the other.
     void prefetch_first(std::uint32_t entry, Tick baseline) const {
