@@ -10,18 +10,17 @@ InputClock::Advance InputClock::advance(const ServerClock& server, std::optional
     const bool starts = !is_running_, is_pause = !starts && now - last_ > kPause;
     const double passed = starts ? 0 : server.ticks(now - last_);
     last_ = now;
-    if (lead) lead_ = *lead;
+    // After only one sample, rtt_var is half of that sample on any path. So its part of the lead is limited.
+    const double wanted =
+        lead.value_or(server.offset() + server.ticks(rtt + std::min(4 * rtt_var, rtt / 4)) + 2);
     if (starts) {
         is_running_ = true;
-        // After only one sample, rtt_var is half of that sample on any path. So its part of the lead is
-        // limited.
-        lead_ = server.offset() + server.ticks(rtt + std::min(4 * rtt_var, rtt / 4)) + 2;
-        position_ = server.schedule(now) + lead_;
+        position_ = server.schedule(now) + wanted;
         tick_ = static_cast<std::int64_t>(std::floor(position_)) - 1;
     } else if (now - server.heard() > std::max(kPause, server.duration(4))) {
         has_stood_ = true;
     } else {
-        const double error = server.schedule(now) + lead_ - position_ - passed;
+        const double error = server.schedule(now) + wanted - position_ - passed;
         const bool at_once = is_pause || has_stood_ || server.is_settling(now);
         has_stood_ = false;
         if (at_once || std::abs(error) > server.ticks(kAtOnce)) {

@@ -10,20 +10,23 @@ void LeadMeter::add(double need, double lead, net::Time now) {
     delays_[count_ % kDelays] = need + least_need_.value();
     last_[count_ % kLateInARow] = need;
     count_ += 1;
-    late_in_a_row_ = need > wanted_.value_or(lead) ? late_in_a_row_ + 1 : 0;
+    const bool is_late = need > wanted_.value_or(lead);
+    late_in_a_row_ = is_late ? late_in_a_row_ + 1 : 0;
+    if (!wanted_ && is_late && ++late_at_first_ >= kLateInARow) is_urgent_ = true;
     if (late_in_a_row_ < kLateInARow) return;
     // The path has become longer: the last packets alone measure it.
     const std::array<double, kLateInARow> last = last_;
     least_need_ = {};
     late_.clear();
-    count_ = late_in_a_row_ = 0;
+    count_ = late_in_a_row_ = late_at_first_ = 0;
     wanted_.reset();
     is_urgent_ = true;
     for (const double late : last) add(late, late, now);
 }
 
 void LeadMeter::note_late(double lead, net::Time now) {
-    if (wanted_ && lead < *wanted_ - 0.5) return;  // it was sent before the lead was increased
+    // Was it sent before the lead was known, or before it was increased?
+    if (wanted_ ? lead < *wanted_ - 0.5 : !is_urgent_) return;
     if (late_.size() == kMaxLateNoted) late_.erase(late_.begin());
     late_.push_back(now);
 }
@@ -52,10 +55,15 @@ double LeadMeter::delay_to_cover(double loss, double inputs_per_packet) {
 }
 
 std::optional<double> LeadMeter::wanted(double loss, double inputs_per_packet, net::Time now) {
-    if (!is_urgent_ && (count_ < kFewDelays || now - computed_ < kInterval)) return wanted_;
+    const bool is_few = count_ < kFewDelays;
+    if (!is_few) late_at_first_ = 0;
+    const bool was_too_late = late_at_first_ >= kLateInARow;
+    if (!is_urgent_ && ((is_few && !was_too_late) || now - computed_ < kInterval)) return wanted_;
     computed_ = now;
     std::erase_if(late_, [&](net::Time at) { return now - at > kLateWindow; });
-    if (count_ >= kFewDelays) cover_ = delay_to_cover(loss, inputs_per_packet);
+    if (!is_few) cover_ = delay_to_cover(loss, inputs_per_packet);
+    // The loss of a few packets says nothing yet.
+    if (was_too_late) cover_ = std::max(cover_, delay_to_cover(0, inputs_per_packet));
     const double lead = std::max(cover_, 0.5) +
                         0.5 * std::max(inputs_per_packet, 1.0) * static_cast<double>(late_.size()) -
                         least_need_.value();

@@ -23,8 +23,8 @@ public:
     void note_late(double lead, net::Time now);
 
     /// Returns the lead with which at most the fraction kMaxLate of inputs is late, if this fraction of
-    /// packets is lost, and each packet has so many new inputs. Empty while too few packets were measured. It
-    /// changes seldom.
+    /// packets is lost, and each packet has so many new inputs. Empty while too few packets were measured; a
+    /// few packets that are late are enough. It changes seldom.
     std::optional<double> wanted(double loss, double inputs_per_packet, net::Time now);
 
     /// The fraction of inputs that may be late.
@@ -47,6 +47,7 @@ private:
     std::size_t count_ = 0;                   // of all delays; index of the next one, modulo kDelays
     std::array<double, kLateInARow> last_{};  // the last needs, by count_
     std::size_t late_in_a_row_ = 0;           // packets that needed more than wanted_, or than their lead
+    std::size_t late_at_first_ = 0;           // such packets before the first wanted_, in a row or not
     std::vector<net::Time> late_;
     std::vector<double> sorted_;  // scratch of delay_to_cover()
     double cover_ = 2;            // the last delay_to_cover()

@@ -19,7 +19,7 @@ struct Clock {
         for (; is_served && (heard + 1) * kTick <= now; ++heard) server.hear(heard + 1, now);
         if (!is_served) heard = static_cast<Tick>(now / kTick);
         server.take(now);
-        return clock.advance(server, lead, now, 40ms, rtt_var);
+        return clock.advance(server, lead, now, rtt, rtt_var);
     }
     /// Runs until the server's clock has settled, with this lead.
     void settle(double with) {
@@ -34,6 +34,7 @@ struct Clock {
     std::optional<double> lead;
     bool is_served = true;
     net::Time now{0};
+    net::Duration rtt = 40ms;
     Tick heard = 0;
 };
 
@@ -46,6 +47,18 @@ TEST(InputClock, StartsAheadByTheRoundTripAndItsVariationAndTwoTicks) {
         EXPECT_EQ(start.count, 1u);
         EXPECT_EQ(start.first, clock.server.wrapped(clock.clock.tick()));
         EXPECT_NEAR(clock.ahead(), ms / 16.667 + 2, 0.01);
+    }
+}
+
+// The first measured round trip may contain the wait for a lost packet.
+TEST(InputClock, UntilTheLeadIsKnownItFollowsTheMeasuredRoundTrip) {
+    for (const net::Duration first : {50ms, 500ms}) {
+        Clock clock;
+        clock.rtt = first;
+        clock.step(20ms);
+        clock.rtt = 100ms;
+        for (int i = 0; i < 60; ++i) clock.step(10ms);
+        EXPECT_NEAR(clock.ahead(), 120 / 16.667 + 2, 0.01);
     }
 }
 

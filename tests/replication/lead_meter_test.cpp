@@ -78,6 +78,16 @@ TEST(LeadMeter, AFirstLeadThatIsMuchTooSmallIsNoticedAfterAFewPackets) {
     EXPECT_LE(steered.run(60, 0.5, 0), 5);
 }
 
+// Goal: a first lead with which half of the inputs are late is corrected as soon as four are, and these do
+// not raise the lead that the measured path needs.
+TEST(LeadMeter, AFirstLeadThatIsALittleTooSmallIsNoticedToo) {
+    Steered steered(3);
+    steered.lead = 7;
+    EXPECT_LE(steered.run(30, 4, 0), 6);
+    steered.run(100, 4, 0);
+    EXPECT_LT(steered.lead, 5 + 4 + 1);
+}
+
 TEST(LeadMeter, AShorterPathNeedsLessAfterSomeSeconds) {
     Steered steered(4);
     steered.run(1'000, 0.5, 0);
@@ -114,6 +124,7 @@ TEST(LeadMeter, EachLateInputOfTheLastTenSecondsAddsHalfATickUpToSixteen) {
           std::tuple(5, 1, 330ms, 1.5), std::tuple(40, 1, 300ms, 9.5)}) {
         Measured measured;
         measured.per_packet = per_packet;
+        measured.add(32, 1);
         for (int i = 0; i < late; ++i) measured.meter.note_late(1, measured.now);
         EXPECT_EQ(measured.add(32, 1, gap), lead) << late << " late";
     }
