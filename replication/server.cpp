@@ -290,7 +290,8 @@ void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) 
     const Player* const player = players_.find(peer);
     if (!player) return;
     const Running running(world_, run_);
-    if (player->seat.phase() == Phase::away) return leave(peer, net::DisconnectReason::kicked, text);
+    if (!player->connection && player->seat.phase() != Phase::disconnected)
+        return leave(peer, net::DisconnectReason::kicked, text);
     host_.disconnect(player->connection, net::DisconnectReason::kicked, text, now);
 }
 
@@ -315,6 +316,7 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
     Player* const player = players_.find_connected(peer);
     if (!player) return;
     players_.disconnect(*player);
+    typed_.stats().lost += player->intake.waiting();
     const bool is_lost = reason == net::DisconnectReason::timed_out ||
                          reason == net::DisconnectReason::replaced ||
                          reason == net::DisconnectReason::exhausted;
@@ -369,12 +371,12 @@ void Server::take_back(net::PeerId connection) {
         resumed = actions_.replace_client(*player);
     }
     resumed.keeps = keeps;
-    if (!keeps) owned_.replace_client(*player);
     player->seen = {};
     player->seat.come_back(keeps, now_);
     send_control(*player, write_control(welcome_));
     send_control(*player, write_control(resumed));
     if (keeps) actions_.reconnect(*player, resumption.first_actions);
+    if (!keeps) owned_.replace_client(*player);  // its hooks may end the player
 }
 
 void Server::leave(PlayerId id, net::DisconnectReason reason, std::string_view text) {

@@ -33,6 +33,7 @@ struct MessageStats {
     std::uint64_t late = 0;        // client: messages with is_late; each also counts in one of the first two
     std::uint64_t superseded = 0;  // client: sequenced messages replaced by a newer one while they waited
     std::uint64_t deferred = 0;    // server: messages that waited because of MessageLimits
+    std::uint64_t lost = 0;        // server: messages that waited when their player's connection ended
     std::uint64_t not_queued = 0;  // messages that send() did not queue
     std::uint64_t floods = 0;      // server: players that were disconnected because of MessageLimits
     ComponentLayout::Misfits misfits;  // values of sent messages that did not fit their codecs

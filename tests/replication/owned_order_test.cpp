@@ -290,5 +290,56 @@ TEST(OwnedOrder, ARefusalTakesBackTheValueAndNothingElse) {
     }
 }
 
+/// One message per second is handled; those after it wait, and so do the values after them.
+ServerOptions slow_messages() {
+    ServerOptions options = generous();
+    options.messages.messages_per_s = options.messages.burst_s = 1;
+    options.messages.max_wait = 60s;
+    return options;
+}
+
+// Goal: refused values that waited end the player, too. Method: 70 values wait for messages, and are handled
+// while the server gets no packets.
+TEST(OwnedOrder, RefusedValuesThatWaitedEndThePlayer) {
+    Play play(bridge(false), {}, 7, slow_messages());
+    PlayerId id;
+    play.server.on_join([&](PlayerId player) { return id = player, ecs::Entity{}; });
+    play.server.check<Gauge>([](PlayerId, ecs::Entity, const Gauge&) { return std::string("no"); });
+    Play::Guest& guest = play.join();
+    for (int i = 0; i < 70; ++i) ASSERT_TRUE(play.server.give(id, play.world.spawn(Gauge{}, Replicated{})));
+    play.run(20);
+    for (int i = 0; i < 3; ++i) guest.client.send(Report{i});
+    for (const ecs::Entity mine : guest.client.mine()) guest.world.set(mine, Gauge{1});
+    play.run(10);
+    EXPECT_EQ(play.server.owned_stats(id).refused, 0u);
+    play.network.in(play.at_server).set_config({.loss = 1});
+    play.run(40);
+    EXPECT_EQ(play.server.phase(id), Phase::disconnected);
+    EXPECT_NE(guest.client.failure().find("too many values were refused"), std::string::npos)
+        << guest.client.failure();
+}
+
+TEST(OwnedOrder, MessagesThatWaitWhenTheConnectionEndsAreCounted) {
+    for (const bool is_cut : {false, true}) {
+        Play play(bridge(false), {}, 7, slow_messages());
+        PlayerId id;
+        play.server.on_join([&](PlayerId player) { return id = player, ecs::Entity{}; });
+        Play::Guest& guest = play.join();
+        for (int i = 0; i < 40; ++i) guest.client.send(Report{i});
+        play.run(5);
+        if (is_cut) {
+            play.set_link({.loss = 1});
+            for (int i = 0; i < 1'000 && play.server.phase(id) == Phase::playing; ++i) play.run(1);
+        } else {
+            guest.client.disconnect(play.now);
+            play.run(5);
+        }
+        EXPECT_EQ(play.server.phase(id), is_cut ? Phase::away : Phase::disconnected);
+        const MessageStats& stats = play.server.message_stats();
+        EXPECT_EQ(stats.delivered + stats.unhandled + stats.lost, 40u);
+        EXPECT_GT(stats.lost, 20u);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::all::owned_order_test

@@ -389,5 +389,32 @@ TEST(OwnedState, ServerAndClientTalkAboutIt) {
     EXPECT_TRUE(player.client.mine().empty());
 }
 
+// Goal: hooks that run while a player comes back find it there, and may end it.
+TEST(OwnedState, AHookMayEndThePlayerThatComesBack) {
+    for (const bool ends_it : {false, true}) {
+        Link link(Link::default_options(), owned_schema());
+        PlayerId id;
+        link.server.on_join([&](PlayerId player) {
+            id = player;
+            return link.world.spawn(Replicated{}, Banner{"guest"});
+        });
+        Link::Player& first = link.add();
+        link.run(20);
+        std::vector<Phase> phases;
+        const auto hook = [&](ecs::World&, ecs::Entity, const OwnerState&) {
+            phases.push_back(link.server.phase(id));
+            if (ends_it) link.server.disconnect(id, "enough", link.now);
+        };
+        const ecs::Hook on_add = link.world.on_add<OwnerState>(hook);
+        const ecs::Hook on_change = link.world.on_change<OwnerState>(hook);
+        Link::Player& second = link.add();
+        second.client.connect(link.wire.address, first.client.ticket());
+        link.run(40);
+        EXPECT_EQ(phases, std::vector{Phase::waiting});
+        EXPECT_EQ(link.server.phase(id), ends_it ? Phase::disconnected : Phase::playing);
+        EXPECT_EQ(second.client.is_connected(), !ends_it);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::all::owned_state_test

@@ -410,6 +410,28 @@ TEST(Resume, TheOneThatIsAwayLongestMakesRoom) {
     EXPECT_EQ(bay.notes, "join away join away join leave away");
 }
 
+// Goal: while a player loses its connection, and another one leaves to make room for it, the game may end it.
+TEST(Resume, TheOneThatGoesAwayMayBeEndedByOnLeaveOfTheOneThatMakesRoom) {
+    ServerOptions options = short_timeouts();
+    options.host.max_peers = 2;
+    Bay bay(options);
+    std::vector<PlayerId> ids, left;
+    bay.link.server.on_leave([&](PlayerId player) {
+        left.push_back(player);
+        if (left.size() == 1) bay.link.server.disconnect(ids.back(), "enough", bay.link.now);
+    });
+    for (int i = 0; i < 3; ++i) {
+        bay.add();
+        bay.link.run(40);
+        ids.push_back(bay.id);
+        bay.cut();
+        bay.link.players.pop_back();
+    }
+    EXPECT_EQ(left, (std::vector{ids[0], ids[2]}));
+    EXPECT_EQ(bay.link.server.phase(ids[2]), Phase::disconnected);
+    EXPECT_EQ(bay.link.server.phase(ids[1]), Phase::away);
+}
+
 // The order of the connections is another one than that of the losses.
 TEST(Resume, OfThoseThatAreAwayTheOneThatIsAwayLongestLeaves) {
     ServerOptions options = short_timeouts();
