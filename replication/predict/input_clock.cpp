@@ -11,16 +11,16 @@ InputClock::Advance InputClock::advance(const ServerClock& server, std::optional
     const double passed = starts ? 0 : server.ticks(now - last_);
     last_ = now;
     // After only one sample, rtt_var is half of that sample on any path. So its part of the lead is limited.
-    const double wanted =
-        lead.value_or(server.offset() + server.ticks(rtt + std::min(4 * rtt_var, rtt / 4)) + 2);
+    const double guess = server.offset() + server.ticks(rtt + std::min(4 * rtt_var, rtt / 4)) + 2;
+    lead_ = lead ? *lead : starts ? guess : std::min(lead_, guess);
     if (starts) {
         is_running_ = true;
-        position_ = server.schedule(now) + wanted;
+        position_ = server.schedule(now) + lead_;
         tick_ = static_cast<std::int64_t>(std::floor(position_)) - 1;
     } else if (now - server.heard() > std::max(kPause, server.duration(4))) {
         has_stood_ = true;
     } else {
-        const double error = server.schedule(now) + wanted - position_ - passed;
+        const double error = server.schedule(now) + lead_ - position_ - passed;
         const bool at_once = is_pause || has_stood_ || server.is_settling(now);
         has_stood_ = false;
         if (at_once || std::abs(error) > server.ticks(kAtOnce)) {

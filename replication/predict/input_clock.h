@@ -19,11 +19,11 @@ public:
         std::uint32_t count = 0;
         bool has_jumped = false;  // the ticks before `first` were skipped
     };
-    /// Moves P to `now`. Requires that the server's clock runs. The first call starts P. While `lead` is
-    /// empty, the lead is computed from `rtt` and `rtt_var`. If P is behind by more than kAtOnce, or after it
-    /// stood, after a pause of more than kPause, and while the server's clock settles, P is set at once. If P
-    /// is ahead by more than kAtOnce, it stands. If ticks of more than kMaxAtOnce begin at once, or more than
-    /// kMaxTicks, all but the last one are skipped.
+    /// Moves P to `now`. Requires that the server's clock runs. The first call starts P with a lead computed
+    /// from `rtt` and `rtt_var`. While `lead` is empty, it is kept, or is less if they become less. If P is
+    /// behind by more than kAtOnce, or after it stood, after a pause of more than kPause, and while the
+    /// server's clock settles, P is set at once. If P is ahead by more than kAtOnce, it stands. If ticks of
+    /// more than kMaxAtOnce begin at once, or more than kMaxTicks, all but the last one are skipped.
     Advance advance(const ServerClock& server, std::optional<double> lead, net::Time now, net::Duration rtt,
                     net::Duration rtt_var);
 
@@ -48,6 +48,7 @@ private:
     net::Time last_{0};      // argument of the last advance()
     double position_ = 0;    // P
     std::int64_t tick_ = 0;  // position_ rounded down
+    double lead_ = 0;
 };
 
 }  // namespace shoal::replication::all
