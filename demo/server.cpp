@@ -161,9 +161,11 @@ public:
 private:
     void note_each(Game& game, replication::Tick tick, bool is_checked) {
         game.server.for_each_peer([&](replication::PlayerId player) {
-            if (game.server.phase(player) != replication::Phase::playing) return;
+            const replication::Phase phase = game.server.phase(player);
+            const bool is_playing = phase == replication::Phase::playing;
+            if (!is_playing && phase != replication::Phase::loading) return;  // without state
             const replication::WorldHash::Sum sum = game.server.hash_of(player, game.hash);
-            if (is_checked) game.server.send(player, WorldCheck::checksum(tick, sum));
+            if (is_checked && is_playing) game.server.send(player, WorldCheck::checksum(tick, sum));
             if (file_.empty()) return;
             const auto [log, is_new] = logs_.try_emplace(player);
             if (is_new) log->second.open(file_ + "." + std::to_string(logs_.size()));
