@@ -71,7 +71,8 @@ public:
     ///
     /// With a ticket, see ticket(), takes back the player's seat. If this client got the ticket itself, its
     /// replicas stay, and actions without an answer are sent again. Otherwise it loads the world. If the
-    /// server refuses the ticket, the attempt fails, and ticket() is empty. A `ticket` that is empty or malformed is ignored.
+    /// server refuses the ticket, the attempt fails, and ticket() is empty. A `ticket` that is empty or
+    /// malformed is ignored.
     void connect(const net::Servers& servers, std::span<const std::byte> ticket = {});
     void connect(const net::Servers& servers, const net::ClientToken& token,
                  std::span<const std::byte> ticket = {});
