@@ -349,14 +349,19 @@ std::size_t PayloadWriter::search(const StateHeader& header, std::size_t room_bi
 }
 
 std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::span<std::byte> room) {
-    write_bits(header);
-    if (bits_.byte_count() > room.size()) {
-        StateHeader without_anchor = header;
-        without_anchor.anchor.reset();
-        unlist(without_anchor);
-        write_bits(without_anchor);
+    const auto is_too_large = [&] { return bits_.byte_count() > room.size(); };
+    StateHeader plain = header;
+    write_bits(plain);
+    // What gather() measured alone had no list; for a large payload, no anchor either.
+    if (is_too_large()) {
+        unlist(plain);
+        write_bits(plain);
     }
-    if (bits_.byte_count() > room.size()) {
+    if (is_too_large()) {
+        plain.anchor.reset();
+        write_bits(plain);
+    }
+    if (is_too_large()) {
         large_.resize(bits_.byte_count());
         room = large_;
     }

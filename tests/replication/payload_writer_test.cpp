@@ -117,6 +117,38 @@ TEST(Sender, Rule11ADeltaThatIsTooLargeIsReplacedByAFullRecord) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
+// Some records fill a packet by themselves, but not beside a list of slots and without an anchor.
+TEST(Sender, APayloadThatMayNotBeLargeFitsItsRoom) {
+    LargePair pair;
+    sim::Random random(7);
+    std::vector<ecs::Entity> buoys, ships;
+    for (int i = 0; i < 6; ++i) buoys.push_back(pair.world.spawn(Replicated{}, at(1)));
+    for (int i = 0; i < 4; ++i) ships.push_back(pair.world.spawn(Replicated{}, LargePair::Cargo{}));
+    std::size_t full = 0;
+    for (int i = 0; i < 3'000; ++i) {
+        for (const ecs::Entity buoy : buoys)
+            if (random.below(3) != 0) pair.world.set(buoy, at(static_cast<float>(random.below(60))));
+        for (const ecs::Entity ship : ships) {
+            std::vector<std::uint32_t> crates(218 + random.below(35));
+            for (std::uint32_t& crate : crates)
+                crate = static_cast<std::uint32_t>(random.next()) >> random.below(32);
+            pair.world.set(ship, LargePair::Cargo{crates});
+        }
+        pair.sender->update(++pair.tick);
+        std::byte room[1'160];
+        for (int packet = 0; packet < 6; ++packet) {
+            const auto payload = pair.sender->encode(pair.peer, ++pair.number, sizeof room, room, false);
+            if (payload.empty()) break;
+            ASSERT_LE(payload.size(), sizeof room) << i;
+            full += payload.size() >= 1'158;
+            ASSERT_EQ(pair.receiver->receive(pair.number, payload), Receiver::Verdict::accepted);
+            pair.sender->on_fate(pair.peer, pair.number, true);
+        }
+        pair.receiver->apply();
+    }
+    EXPECT_GT(full, 100u);
+}
+
 TEST(Sender, EveryEntityIsSentRegularlyInSmallPayloads) {
     Pair pair;
     std::vector<ecs::Entity> entities;
