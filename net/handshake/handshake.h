@@ -16,7 +16,7 @@
 
 namespace shoal::net::impl {
 
-constexpr std::uint8_t kWireVersion = 8;
+constexpr std::uint8_t kWireVersion = 9;
 /// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
 constexpr std::size_t kConnectHeadBytes = 1 + 1 + 8 + 8 + 8;
 constexpr std::size_t kConnectMessageBytes = kMaxDatagramBytes - kConnectHeadBytes;

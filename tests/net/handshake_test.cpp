@@ -72,17 +72,17 @@ TEST(Handshake, BytesOfEachKindAreFixed) {
     const auto request = bytes_of(kRequest);
     ASSERT_EQ(request.size(), 1200u);
     EXPECT_EQ(hex(std::span(request).first(20)),
-              "80 08 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 00");
+              "80 09 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 00");
     for (std::size_t i = 19; i < request.size(); ++i) ASSERT_EQ(request[i], std::byte(0));
-    EXPECT_EQ(hex(bytes_of(kCookie)), "88 08 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
+    EXPECT_EQ(hex(bytes_of(kCookie)), "88 09 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
     const auto connect = bytes_of(kConnect);
     ASSERT_EQ(connect.size(), 1200u);
     EXPECT_EQ(hex(std::span(connect).first(29)),
-              "90 08 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 99 00 00 00 00 00 00 00 00 01 02");
+              "90 09 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 99 00 00 00 00 00 00 00 00 01 02");
     EXPECT_TRUE(std::equal(kMessage.begin(), kMessage.end(), connect.begin() + 26));
     EXPECT_EQ(hex(bytes_of(kAnswer)),
-              "98 08 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 74 68 65 20 6d 65 73 73 61 67 65");
-    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 08 88 77 66 55 44 33 22 11 0c");
+              "98 09 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 74 68 65 20 6d 65 73 73 61 67 65");
+    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 09 88 77 66 55 44 33 22 11 0c");
 }
 
 // Versions recognise each other by packets that all of them can read.
@@ -93,8 +93,8 @@ TEST(Handshake, VersionAndNonceOfAnyVersionAreRead) {
     EXPECT_EQ(request.version, 4);
     EXPECT_EQ(request.client_nonce, 7u);
     Connect connect;
-    ASSERT_FALSE(read(bytes_of(Connect{9, 7, 0, 0, kMessage}), connect));
-    EXPECT_EQ(connect.version, 9);
+    ASSERT_FALSE(read(bytes_of(Connect{10, 7, 0, 0, kMessage}), connect));
+    EXPECT_EQ(connect.version, 10);
     EXPECT_EQ(connect.client_nonce, 7u);
     bytes = bytes_of(kRefuse);
     bytes[1] = std::byte(4);
@@ -116,7 +116,7 @@ TEST(Handshake, VersionAndNonceOfAnyVersionAreRead) {
 
 TEST(Handshake, PrologueIsFixed) {
     EXPECT_EQ(hex(handshake_prologue(0xC0FFEE, Security::insecure, 0x1122334455667788, 0x99)),
-              "ee ff c0 00 00 00 00 00 08 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
+              "ee ff c0 00 00 00 00 00 09 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
 }
 
 TEST(Handshake, BytesOfClientHelloAndVerdictAreFixed) {
