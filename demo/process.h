@@ -22,7 +22,7 @@ std::uint64_t random_number();
 /// true.
 void catch_signals();
 bool should_stop();
-/// How many of these signals came; at most 2.
+/// Returns how many signals came since catch_signals(); at most 2.
 int stop_signals();
 
 /// Returns when a datagram arrives, a signal arrives, or at `deadline`.

@@ -7,7 +7,7 @@
 
 namespace shoal::replication::impl {
 
-/// How numbers become decisions, of both range coders.
+/// How numbers become decisions, for all that codes or counts them.
 template <class Self>
 class Decisions {
 public:

@@ -18,7 +18,7 @@
 namespace shoal::replication::impl {
 
 /// The net ids of entities that ended lately. Net ids rise, and a net id takes the place of the one that is
-/// lower by kSize. So an ended entity is remembered while about kSize newer entities are created.
+/// lower by kSize. So an ended entity is forgotten when about kSize newer entities were created.
 class EndedIds {
 public:
     static constexpr std::size_t kSize = 4'096;

@@ -90,8 +90,8 @@ public:
     }
     /// The same, with the reason; has_it: the peer sees the entity.
     Why why(std::uint32_t peer, ecs::Entity entity) const;
-    /// Returns how far what decides about an entity is from the nearest viewpoint of a peer: 0 if it has no
-    /// place, infinity if there is no viewpoint.
+    /// Returns the distance of an entity, or of what it follows, from the nearest viewpoint of a peer: 0 if
+    /// it has no place, infinity if there is no viewpoint.
     double distance(std::uint32_t peer, ecs::Entity entity) const;
     /// Returns the entry that an entity follows; Shadow::kNone if it follows nothing that replicates.
     std::uint32_t followed_by(ecs::Entity entity) const {

@@ -27,7 +27,7 @@ public:
     /// Counts the decisions in all images that are encoded from now on. Null: does not count.
     void count(DecisionCounts* counts) { counts_ = counts; }
 
-    /// How many deltas get() was asked for, and how many of these it had.
+    /// Calls of get(), and those whose delta was encoded already.
     struct Uses {
         std::uint64_t asked = 0, found = 0;
     };
@@ -45,8 +45,8 @@ public:
               const std::optional<Version>& older = {}, std::uint32_t factor = 0,
               const NameSight* sight = nullptr);
 
-    /// Begin to load what get() needs for an entry and a baseline of this tick: first one, some time later
-    /// the other.
+    /// Begins to load what get() needs for an entry and a baseline of this tick. prefetch_item() reads what
+    /// prefetch_first() loads, so call it some time later.
     void prefetch_first(std::uint32_t entry, Tick baseline) const {
         prefetch(&first_[place(entry, baseline)]);
     }

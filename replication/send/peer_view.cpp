@@ -121,7 +121,10 @@ void PeerView::pend(std::uint32_t index) {
     const bool is_new = start_pending(index);
     if (!is_new && (!schedule_ || (*schedule_)[index].goal == 0)) return;
     if (schedule_) schedule_->set_goal(index, 0);
-    is_new ? push(index) : static_cast<void>(is_any_misplaced_ = true);
+    if (is_new)
+        push(index);
+    else
+        is_any_misplaced_ = true;
 }
 
 /// A lost record keeps its deadline, and its place before newer ones.

@@ -83,7 +83,8 @@ public:
     PeerView& operator=(const PeerView&) = delete;
 
     const Slot& operator[](std::uint32_t slot) const { return slots_[slot]; }
-    /// Begin to load what pend() needs: first one, some time later the other.
+    /// Begins to load what pend() needs. prefetch_slot() reads what prefetch_front() loads, so call it some
+    /// time later.
     void prefetch_front() const {
         prefetch(&pending_count_);
         prefetch(&queues_[static_cast<std::size_t>(Queue::other)]);

@@ -572,7 +572,7 @@ bool Sender::can_review(Peer peer, std::uint32_t entry) const {
            shadow_[entry].entity;
 }
 
-/// Returns whether the peer, which does or does not see the entity, is treated as if it were not so.
+/// Returns whether the peer begins or ceases to see the entity: `sees` is not what its view has.
 bool Sender::is_news(Peer peer, std::uint32_t entry, bool sees) const {
     return peers_[peer] && sees != (audience_.has(entry, peer) || waits(*peers_[peer], entry));
 }

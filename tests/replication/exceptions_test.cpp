@@ -328,5 +328,22 @@ TEST(Exceptions, PlayersJoinAndLeaveAlthoughTheGameThrows) {
     EXPECT_EQ(players, 2);
 }
 
+TEST(Exceptions, AFilterThatThrowsShowsNothing) {
+    Square square("nowhere");
+    const ecs::Entity ghost = square.world.spawn(Pace{1}, Replicated{});
+    bool throws = true;
+    square.server.filter<Pace>([&](PlayerId, ecs::Entity, const Pace&) {
+        if (throws) throw std::runtime_error("filter");
+        return true;
+    });
+    for (int i = 0; i < 20; ++i) square.catching([&] { square.run(1); });
+    EXPECT_GE(square.thrown, 1);
+    EXPECT_FALSE(square.replica(*square.guest, ghost));
+    throws = false;
+    square.server.recheck(ghost);
+    square.run(20);
+    EXPECT_TRUE(square.replica(*square.guest, ghost));
+}
+
 }  // namespace
 }  // namespace shoal::replication::impl::exceptions_test

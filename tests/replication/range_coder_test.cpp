@@ -92,5 +92,30 @@ TEST(RangeCoder, GarbageEndsWithTheBytes) {
     }
 }
 
+// A writer's interval never begins with 64 ones, and its class is never under 0.
+TEST(RangeCoder, StringsThatNoWriterMakesAreRefused) {
+    const std::vector<std::byte> ones(40, std::byte{0xff});
+    for (int decisions = 0; decisions < 3; ++decisions) {
+        BitReader in(ones);
+        RangeDecoder decoder(in, kBuiltInModel);
+        for (int i = 0; i < decisions; ++i) decoder.fixed(0, 30);
+        decoder.finish();
+        EXPECT_FALSE(in.ok()) << decisions;
+    }
+    const CodecModel& model = kBuiltInModel;
+    for (unsigned table = 0; table < kResidualTables; ++table) {
+        BitWriter out;
+        RangeEncoder encoder(out, model);
+        encoder.decide(false, table * kResidualSlots + 3);
+        encoder.finish();
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        BitReader in(bytes);
+        RangeDecoder decoder(in, model);
+        decoder.residual(0, 0, {table, 0, 0});
+        EXPECT_FALSE(decoder.ok()) << table;
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::impl

@@ -100,5 +100,23 @@ TEST(UnknownPlayers, EntitiesThatDoNotReplicateAreIgnored) {
     EXPECT_TRUE(link.is_equal(player));
 }
 
+TEST(UnknownPlayers, AKeptViewOfAPlayerThatLeftIsNotTheNextPlayers) {
+    Link link(Link::default_options(), boat_schema());
+    Link::Player& leaver = link.add();
+    link.run(20);
+    Server::PlayerView kept = link.server.view(link.listener.last);
+    const ecs::Entity boat = link.world.spawn(Sail{}, Replicated{});
+    link.run(1);
+    EXPECT_TRUE(kept.sees(boat));
+    leaver.client.disconnect(link.now);
+    link.run(5);
+    link.add();
+    link.run(20);
+    kept.hide(boat);
+    link.run(5);
+    EXPECT_TRUE(link.server.view(link.listener.last).sees(boat));
+    EXPECT_FALSE(kept.sees(boat));
+}
+
 }  // namespace
 }  // namespace shoal::replication::impl::unknown_players_test
