@@ -309,6 +309,6 @@ private:
 
 namespace shoal::replication {
 using impl::Client, impl::ClientListener, impl::ClientOptions, impl::describe, impl::MessageInfo,
-    impl::MessageStats, impl::NetId, impl::Phase, impl::PredictionStats, impl::Receiver,
+    impl::MessageStats, impl::Misprediction, impl::NetId, impl::Phase, impl::PredictionStats, impl::Receiver,
     impl::ReceiverOptions, impl::RenderTime, impl::StepFault;
 }  // namespace shoal::replication

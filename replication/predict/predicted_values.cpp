@@ -99,29 +99,36 @@ void PredictedValues::capture(const Image& image, std::span<std::uint32_t> row) 
     }
 }
 
-std::uint32_t PredictedValues::difference(std::span<const std::uint32_t> a,
-                                          std::span<const std::uint32_t> b) const {
+std::uint32_t PredictedValues::difference(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b,
+                                          ComponentIndex* first) const {
     assert(a.size() == row_words_ && b.size() == row_words_);
     if (std::equal(a.begin(), a.end(), b.begin())) return 0;
-    const std::uint32_t usual = schema_.is_authority_quantised() ? 0 : 1;
     std::uint32_t greatest = 0;
-    for (std::size_t i = 0; i < components_.size(); ++i) {
-        if (((a[i / kWordBits] ^ b[i / kWordBits]) >> i % kWordBits & 1) != 0) return kOther;
-        const ComponentLayout& layout = this->layout(components_[i]);
-        const std::uint32_t *const of_a = a.data() + components_[i].first_lane, *const of_b =
-                                                                                    b.data() +
-                                                                                    components_[i].first_lane;
-        const bool has_tolerance = schema_.components()[components_[i].index].tolerance.has_value();
-        if (has_tolerance && is_tolerated(components_[i], of_a, of_b)) continue;
-        const std::uint32_t tolerance = has_tolerance ? 0 : usual;
-        for (std::uint32_t n = 0; n < components_[i].lane_count; ++n) {
-            const std::uint32_t x = of_a[n], y = of_b[n];
-            if (x == y) continue;
-            if (layout.lanes()[n].kind == LaneKind::real && is_nan_lane(x) && is_nan_lane(y)) continue;
-            if (!layout.is_rounded(n)) return kOther;
-            const std::uint32_t steps = x < y ? y - x : x - y;
-            if (steps > tolerance) greatest = std::max(greatest, steps);
-        }
+    for (std::size_t i = 0; i < components_.size() && greatest != kOther; ++i) {
+        const bool is_in_both = ((a[i / kWordBits] ^ b[i / kWordBits]) >> i % kWordBits & 1) == 0;
+        const std::uint32_t found = is_in_both ? lane_difference(components_[i], a, b) : kOther;
+        if (first && found != 0 && greatest == 0) *first = components_[i].index;
+        greatest = std::max(greatest, found);
+    }
+    return greatest;
+}
+
+std::uint32_t PredictedValues::lane_difference(const Component& component, std::span<const std::uint32_t> a,
+                                               std::span<const std::uint32_t> b) const {
+    const ComponentLayout& layout = this->layout(component);
+    const std::uint32_t *const of_a = a.data() + component.first_lane, *const of_b =
+                                                                           b.data() + component.first_lane;
+    const bool has_tolerance = schema_.components()[component.index].tolerance.has_value();
+    if (has_tolerance && is_tolerated(component, of_a, of_b)) return 0;
+    const std::uint32_t tolerance = has_tolerance || schema_.is_authority_quantised() ? 0 : 1;
+    std::uint32_t greatest = 0;
+    for (std::uint32_t n = 0; n < component.lane_count; ++n) {
+        const std::uint32_t x = of_a[n], y = of_b[n];
+        if (x == y) continue;
+        if (layout.lanes()[n].kind == LaneKind::real && is_nan_lane(x) && is_nan_lane(y)) continue;
+        if (!layout.is_rounded(n)) return kOther;
+        const std::uint32_t steps = x < y ? y - x : x - y;
+        if (steps > tolerance) greatest = std::max(greatest, steps);
     }
     return greatest;
 }

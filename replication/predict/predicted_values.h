@@ -40,8 +40,9 @@ public:
 
     /// Compares two rows. Returns 0 if they are equal within the tolerances of the components, see
     /// predicted(). Otherwise returns the greatest difference of a number, in steps of its codec, or kOther
-    /// if a difference cannot be counted in steps.
-    std::uint32_t difference(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b) const;
+    /// if a difference cannot be counted in steps. Then `first` becomes the first component that differs.
+    std::uint32_t difference(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b,
+                             ComponentIndex* first = nullptr) const;
     static constexpr std::uint32_t kOther = 0xffffffff;
 
     /// For entities with this tag, rounds the predicted components that changed since the last call.
@@ -51,6 +52,8 @@ public:
 
 private:
     std::uint32_t capture(const Component& component, void* value, std::uint32_t* lanes);
+    std::uint32_t lane_difference(const Component& component, std::span<const std::uint32_t> a,
+                                  std::span<const std::uint32_t> b) const;
     bool is_tolerated(const Component& component, const std::uint32_t* a, const std::uint32_t* b) const;
     const ComponentLayout& layout(const Component& component) const {
         return schema_.components()[component.index].layout;

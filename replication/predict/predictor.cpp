@@ -225,14 +225,14 @@ void Predictor::reconcile() {
     if (tick == checked_ && !must_restore_) return;
     if (*last_ - tick >= kept_) return;  // also if the tick is newer
     if (!find_images(tick)) return;
-    checked_ = tick;
+    const Tick after = std::exchange(checked_, tick).value_or(tick);
     for (std::size_t i = 0; i < members_.size(); ++i) {
         const std::uint32_t now = teleports(images_[i]);
         members_[i].has_teleported = std::exchange(members_[i].teleports, now).value_or(now) != now;
     }
     if (nan_until_ && is_newer(*nan_until_, tick)) return;
     nan_until_.reset();
-    if (must_restore_ || is_wrong(tick)) restore(tick);
+    if (must_restore_ || is_wrong(tick, after)) restore(tick);
     must_restore_ = false;
 }
 
@@ -255,12 +255,17 @@ std::uint32_t Predictor::teleports(const Image& image) const {
 }
 
 /// Requires that the members were restored, and that all ticks since then were computed.
-bool Predictor::is_wrong(Tick tick) {
+bool Predictor::is_wrong(Tick tick, Tick after) {
     stats_.checks += 1;
     std::uint32_t error = 0;
     for (std::size_t i = 0; i < members_.size(); ++i) {
         values_.capture(images_[i], row_);
-        error = std::max(error, values_.difference(row(members_[i], tick), row_));
+        ComponentIndex component = 0;
+        const std::uint32_t found = values_.difference(row(members_[i], tick), row_, &component);
+        if (found != 0 && error == 0)
+            stats_.last = {tick, after, members_[i].net_id, members_[i].has_teleported,
+                           schema_.components()[component].name};
+        error = std::max(error, found);
     }
     if (error == 0) return false;
     stats_.mispredictions += 1;

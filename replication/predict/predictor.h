@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "../../ecs/query.h"
@@ -23,6 +24,15 @@
 
 namespace shoal::replication::impl {
 
+/// The first value that a check found wrong, see PredictionStats.
+struct Misprediction {
+    Tick tick = 0;                // the tick that was checked
+    Tick after = 0;               // the tick of the check before, whose result was right or was set right
+    NetId entity = 0;             // the first of the entities that were wrong
+    bool has_teleported = false;  // Server::teleport() was called for the entity since the check before
+    std::string_view component;   // its name in the schema
+};
+
 struct PredictionStats {
     std::uint64_t ticks = 0;            // steps run for the first time
     std::uint64_t checks = 0;           // ticks whose result was compared with the server's
@@ -33,6 +43,7 @@ struct PredictionStats {
     std::uint64_t dropped_presses = 0;  // presses dropped: 32 of their field waited, or not playing
     std::uint32_t last_error = 0;  // the last misprediction's greatest difference in steps of a codec, or
                                    // PredictedValues::kOther
+    Misprediction last = {};       // the last one
 };
 
 /// Owns the input clock, the lead meter, the input log, and the values that this client predicted for recent
@@ -121,7 +132,7 @@ private:
     void reconcile();
     bool find_images(Tick tick);
     std::uint32_t teleports(const Image& image) const;
-    bool is_wrong(Tick tick);
+    bool is_wrong(Tick tick, Tick after);
     void restore(Tick tick);
     void begin_jumps();
     void run(Tick tick, bool is_new);
