@@ -76,7 +76,7 @@ FORCE:
 # Slow models are optimised even with sanitizers.
 slow_sources := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
 alone := $(slow_sources:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
-alone += $(wildcard tests/*/readme_test.cpp tests/*/macros_test.cpp)
+alone += $(wildcard tests/*/readme_test.cpp tests/*/macros_test.cpp) tests/replication/rehearsal_test.cpp
 with_exceptions := tests/ecs/exceptions_test tests/replication/exceptions_test
 alone += tests/ecs/plugin_test.cpp $(with_exceptions:%=%.cpp)
 library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
@@ -201,7 +201,7 @@ $(out)/tests/ecs/plugin_test.o: | $(plugins)
 $(out)/tests/ecs/plugin_test.o: private CXXFLAGS += -DPLUGINS='"$(dir $(firstword $(plugins)))"'
 
 # The snippets of the README.md of a library and of its rooms, and of net/ALONE.md.
-readme_tests := $(patsubst %,tests/%/readme_test.cpp,ecs net replication)
+readme_tests := $(patsubst %,tests/%/readme_test.cpp,ecs net replication) tests/replication/rehearsal_test.cpp
 $(foreach folder,ecs net replication,$(eval $(out)/tests/$(folder)/readme_test.o:\
     $(patsubst %/README.md,$(out)/readme/%/made,$(wildcard $(folder)/README.md $(folder)/*/README.md))))
 $(readme_tests:%.cpp=$(out)/%.o): private CXXFLAGS += -I$(out)
@@ -215,6 +215,12 @@ $(out)/readme/%/made: %/README.md tests/snippets.sh $(readme_tests)
 $(out)/readme/net/alone/made: net/ALONE.md tests/snippets.sh $(readme_tests)
 	$(take_snippets)
 $(out)/tests/net/readme_test.o: $(out)/readme/net/alone/made
+
+# The parts of the tutorial's game.
+$(out)/tests/replication/rehearsal_test.o: $(out)/tutorial_parts/made $(out)/readme/replication/rehearsal/made
+$(out)/tutorial_parts/made: tests/tutorial_parts.sh $(wildcard demo/tutorial/*)
+	@sh tests/tutorial_parts.sh demo/tutorial $(@D)
+	@touch $@
 
 # All headers of a folder, behind the macros of other systems.
 $(foreach folder,ecs net replication,$(eval $(call unit,$(out)/headers/$(folder),$(wildcard $(folder)/*.h $(folder)/*/*.h))))
