@@ -92,6 +92,7 @@ Tick Server::tick(net::Time now) {
     actions_.finish();
     owned_.repeat_records();
     sender_.update(next_tick_);
+    if (recorder_) recorded_ = recorder_->record();
     tell_ended();
     report_too_large();
     host_.flush(now);

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "predict/predicted_values.h"
 #include "predict/server_inputs.h"
 #include "predict/step.h"
+#include "record/recorder.h"
 #include "send/sender.h"
 #include "show/rewind.h"
 #include "world_hash.h"
@@ -125,6 +127,23 @@ public:
     void resend(net::Time now);
     /// Returns whether each peer acknowledged all state of the last tick, and a completion marker for it.
     bool is_settled() const;
+
+    /// Records the state of each tick() from the next one on, with all that players may not see, until
+    /// stop_recording(). Messages and actions are not recorded. Ends an earlier recording.
+    void record(const RecorderOptions& options = {}) {
+        recorder_.emplace(sender_, schema_, welcome_.tick_us, options);
+        recorded_ = {};
+    }
+    void stop_recording() {
+        recorder_.reset();
+        recorded_ = {};
+    }
+    /// False, too, once the recording reached RecorderOptions::max_bytes.
+    bool is_recording() const { return recorder_ && !recorder_->is_full(); }
+    /// The bytes of the last tick() that belong to the recording, valid until the next: append them to a file
+    /// or to memory. After each tick the file is a recording that a Replay plays, also if the server crashes
+    /// while it writes. Empty if the server does not record.
+    std::span<const std::byte> recorded() const { return recorded_; }
 
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
     [[nodiscard]] net::SendResult send_message(net::PeerId peer, net::Delivery how,
@@ -466,6 +485,8 @@ private:
     ServerListener* listener_;
     Welcome welcome_;
     Sender sender_;
+    std::optional<Recorder> recorder_;
+    std::span<const std::byte> recorded_;  // memory of recorder_
     References references_{*this};
     UplinkReader uplink_;
     std::unique_ptr<ServerInputs> inputs_;  // null: the schema has no input

@@ -216,7 +216,9 @@ void Binding::restore(ecs::Entity entity, const Image& now, const Image& before,
         const ComponentLayout& layout = value.layout();
         const bool known = old.seek(component);
         const bool is_stale = references_changed && layout.has_references();
-        if (known && (layout.empty() || (same_value(old, value) && !is_stale))) continue;
+        // Without memory for a value: it is of an empty type, or only a recording knows it.
+        if (known && (!memory_[component] || layout.empty() || (same_value(old, value) && !is_stale)))
+            continue;
         if (is_in(held, component)) continue;
         if (described(component).pairs) {
             add_pairs(entity, value, known ? &old : nullptr, map, references_changed);

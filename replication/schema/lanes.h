@@ -158,6 +158,11 @@ struct LaneGroup {
 class ComponentLayout {
 public:
     void add_leaf(const Leaf& leaf) { leaves_.push_back(leaf); }
+    /// For a component of a recording that has no C++ type: adds a lane instead of a leaf.
+    void add_lane(const Lane& lane) {
+        lanes_.push_back(lane);
+        is_rounded_.push_back(false);
+    }
     /// A part that has a parent comes after it.
     void add_part(Part part) { parts_.push_back(std::move(part)); }
 

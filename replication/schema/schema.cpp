@@ -272,6 +272,17 @@ void Schema::make_optional(const void* type, std::string_view type_name) {
     insert(std::move(component));
 }
 
+Schema Schema::with_optional(std::vector<SchemaComponent> components) const {
+    Schema out = *this;
+    out.is_used_ = false;
+    out.components_.resize(required_count());
+    for (SchemaComponent& one : components) {
+        one.is_optional = true;
+        out.components_.push_back(std::move(one));
+    }
+    return out;
+}
+
 std::size_t Schema::required_count() const {
     const auto first = std::ranges::find(components_, true, &SchemaComponent::is_optional);
     return static_cast<std::size_t>(first - components_.begin());

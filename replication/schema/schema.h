@@ -229,6 +229,10 @@ public:
     /// instead of the hash if this schema has the name.
     std::string explain(std::string_view text) const;
 
+    /// Returns a schema with these optional components in place of this one's, and all else of this one; for
+    /// a Replay. They must be in the order of their ids.
+    Schema with_optional(std::vector<SchemaComponent> components) const;
+
     /// The components, by ComponentIndex.
     const std::vector<SchemaComponent>& components() const { return components_; }
     /// Returns the index of T in components(), or kMaxComponents if T is not declared.

@@ -141,7 +141,10 @@ void Sender::make_peer(Peer peer, const PeerOptions& options,
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
     state(peer).predicted = std::move(predicted);
     state(peer).view.keep_deliveries(long_gap_);
-    if (interval_ticks_.size() + goal_ticks_.size() > 2)
+    state(peer).sees_all = options.sees_all != ViewClasses{};
+    state(peer).groups = options.sees_all;
+    state(peer).view.set_groups(options.sees_all);
+    if (interval_ticks_.size() + goal_ticks_.size() > 2 && !state(peer).sees_all)
         state(peer).view.set_schedule(goal_ticks_, interval_ticks_.back(), tick_);
     state(peer).last_sent = state(peer).last_change = tick_;
     state(peer).round_trip = max_history_ticks_ / 2;
@@ -553,6 +556,9 @@ void Sender::open_opened() {
             enter_or_leave(peer, entry, false, 0);
         }
     }
+    for (Peer peer = 0; peer < peers_.size(); ++peer)  // the scope touches only what is near a viewpoint
+        if (peers_[peer] && state(peer).sees_all)
+            for (const std::uint32_t entry : shadow_.opened()) entering_.emplace_back(0, peer, entry);
     open_nearest_first();
 }
 

@@ -40,6 +40,9 @@ struct PeerOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; at most PeerView::kMaxSlots are used
     ComponentNumbers numbers = {};     // numbers in the peer's schema, see Schema::numbers_in()
     bool is_held = false;              // the peer gets nothing before start_peer()
+    // Not {}: the peer has all entities, whatever the scope says, and gets each change in its tick, whatever
+    // every() says. These are its view classes for all entities, besides to_others().
+    ViewClasses sees_all = {};
 };
 
 /// Not thread-safe.
@@ -182,7 +185,9 @@ public:
     /// Returns whether there were some.
     bool hide(Peer peer, const ComponentLayout& layout, std::span<std::uint32_t> words) const;
     /// Returns whether the peer sees an entity with the sender's tag. It may not have a slot yet.
-    bool sees(Peer peer, ecs::Entity entity) const { return !scope_.is_used() || scope_.sees(peer, entity); }
+    bool sees(Peer peer, ecs::Entity entity) const {
+        return !scope_.is_used() || peers_[peer]->sees_all || scope_.sees(peer, entity);
+    }
     /// Returns the net id of an entity that replicated at the last update() or got one by assign_net_id().
     /// For other entities returns the net id that their StableKey reserves, or 0 if they have none.
     NetId net_id(ecs::Entity entity) const { return shadow_.net_id(entity); }
@@ -221,6 +226,7 @@ private:
         std::set<std::uint32_t> to_rebase;  // requests that wait
         double rebases = 0;                 // rebases of this peer, less those it has earned back since
         bool is_held = false;
+        bool sees_all = false;                      // see PeerOptions
         bool wants_marker = true;                   // send a completion marker, even if there are no records
         bool sends_inputs = false;                  // report_margin() was called
         std::optional<StateHeader::Margin> margin;  // not sent yet

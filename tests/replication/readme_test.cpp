@@ -21,6 +21,7 @@
 #include "net/socket/system_random.h"
 #include "replication/action/action.h"
 #include "replication/client.h"
+#include "replication/record/replay.h"
 #include "replication/runner.h"
 #include "replication/server.h"
 #include "tests/net/support/server_key.h"
@@ -706,6 +707,37 @@ TEST(Readme, WhatAPlayerSaw) {
     for (int i = 0; i < 20; ++i) session.step();
     EXPECT_EQ(server.stats(shooter).actions.accepted, 1u);
     EXPECT_EQ(server.stats(shooter).actions.rejected, 1u);
+}
+
+TEST(Readme, ARecordingIsPlayed) {
+    const auto game_schema = [] {
+        Schema schema;
+        schema.component<Position>("position");
+        return schema;
+    };
+    const Schema of_server = game_schema();
+    sim::Session session(of_server, {}, 1);
+    Server& server = session.server();
+    const ecs::Entity ship = session.world().spawn(Replicated{}, Position{});
+    std::vector<std::byte> file;
+#include "readme/replication/record/recordings_1.inc"
+    for (float tick = 1; tick <= 200; ++tick) {
+        session.world().set(ship, Position{tick, 0});
+        session.step();
+#include "readme/replication/record/recordings_2.inc"
+    }
+    using ecs::World;
+    const impl::NetId victim = server.assign_net_id(ship);
+    std::vector<float> drawn;
+    const auto draw = [&](World& world, ecs::Entity entity) {
+        drawn.push_back(world.get<Position>(entity).x);
+    };
+    [&] {
+#include "readme/replication/record/recordings_3.inc"
+    }();
+    EXPECT_NEAR(static_cast<double>(drawn.size()), 300, 30);
+    EXPECT_EQ(drawn.front(), 50);
+    EXPECT_EQ(drawn.back(), 200);
 }
 
 }  // namespace
