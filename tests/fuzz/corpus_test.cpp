@@ -14,8 +14,8 @@
 
 using Fuzzer = int(const std::uint8_t* data, std::size_t size);
 // LLVMFuzzerTestOneInput of the file of this name; see the Makefile.
-extern "C" Fuzzer fuzz_client_to_server, fuzz_ecs, fuzz_net_raw, fuzz_net_sealed, fuzz_receiver, fuzz_token,
-    fuzz_uplink;
+extern "C" Fuzzer fuzz_client_to_server, fuzz_ecs, fuzz_net_raw, fuzz_net_sealed, fuzz_receiver, fuzz_replay,
+    fuzz_token, fuzz_uplink;
 
 namespace {
 
@@ -57,6 +57,9 @@ TEST(FuzzCorpus, HoldsForNetSealed) {
 }
 TEST(FuzzCorpus, HoldsForReceiver) {
     run("receiver", fuzz_receiver);
+}
+TEST(FuzzCorpus, HoldsForReplay) {
+    run("replay", fuzz_replay);
 }
 TEST(FuzzCorpus, HoldsForTokens) {
     run("token", fuzz_token);
