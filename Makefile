@@ -82,7 +82,7 @@ alone += tests/ecs/plugin_test.cpp $(with_exceptions:%=%.cpp)
 library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
 $(foreach folder,$(library_folders),$(eval $(call unit,$(out)/$(folder)/unit-all,$(filter-out $(alone),$(wildcard $(folder)/*.cpp)))))
 library := $(library_folders:%=$(out)/%/unit-all.o) $(out)/net/crypto/primitives.o
-demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
+demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp demo/replay.cpp
 $(eval $(call unit,$(out)/demo/unit-all,$(filter-out $(demo_mains),$(wildcard demo/*.cpp))))
 demo_shared := $(out)/demo/unit-all.o
 $(eval $(call unit,$(out)/tests/sim/unit-all,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp))))

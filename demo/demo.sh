@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs a server, a client over a bad network, one of an older version, one that joins late, one with several bots,
-# and one that floods the server. Then compares their hash logs; the bots compare their worlds themselves.
+# and one that floods the server. Then compares their hash logs; the bots compare their worlds themselves. The server
+# records all this; replays of the recording, from the start and from ten places, must have the same hashes.
 # usage: demo.sh FOLDER_OF_BINARIES
 set -u
 bin=$1
@@ -24,7 +25,7 @@ give_up() {
 
 # Port 0: the system chooses a free port, and the server prints it.
 : >"$dir/server.out"
-"$bin/server" --port 0 --seconds 8 --settle 1 --headless --hash-log "$dir/server.log" \
+"$bin/server" --port 0 --seconds 8 --settle 1 --headless --hash-log "$dir/server.log" --record "$dir/match" \
     >"$dir/server.out" 2>"$dir/server.err" &
 server=$!
 children=$server
@@ -113,5 +114,27 @@ wait $bots || give_up "the bots failed: $(cat "$dir/bots.out")"
 cat "$dir/bots.out"
 grep -q '^summary .* coloured=0 ' "$dir/old.out" || give_up "the first version of the game knows colours"
 grep -q '^summary .* coloured=[1-9]' "$dir/late.out" || give_up "a client does not know the players' colours"
+"$bin/replay" "$dir/match" --hash-log "$dir/replay.log" >"$dir/replay.out" 2>"$dir/replay.err" ||
+    give_up "the replay failed"
+"$bin/replay" "$dir/match" --old --hash-log "$dir/replay_old.log" >"$dir/replay_old.out" 2>"$dir/replay_old.err" ||
+    give_up "the replay of the first version failed"
+seeks=
+for seek in $(awk -v seed=$$ 'BEGIN { srand(seed); for (i = 0; i < 10; ++i) print 6.9 * rand() }'); do
+    "$bin/replay" "$dir/match" --seek "$seek" --hash-log "$dir/seek_$seek.log" >"$dir/seek_$seek.out" \
+        2>"$dir/seek.err" || give_up "the replay from second $seek failed"
+    seeks="$seeks $dir/seek_$seek.log"
+done
+"$bin/compare" "$dir/server.log" --at-least 100 "$dir/replay.log" "$dir/replay_old.log" $seeks \
+    >"$dir/replays.out" 2>"$dir/replays.err" || give_up "a replay differs"
+# A recording that is cut off is played up to its end, one that is no recording is refused, each with one line.
+head -c $(($(wc -c <"$dir/match") - 5)) "$dir/match" >"$dir/cut"
+"$bin/replay" "$dir/cut" --headless >"$dir/cut.out" 2>"$dir/cut.line" && give_up "a recording without its end is not noticed"
+grep -q '^summary .*ticks=[1-9]' "$dir/cut.out" || give_up "a recording without its end is not played"
+grep -q 'cut off or damaged$' "$dir/cut.line" || give_up "a recording without its end is not reported"
+"$bin/replay" "$dir/server.log" >"$dir/foreign.out" 2>"$dir/foreign.line" && give_up "a foreign file is not noticed"
+grep -q 'this is no recording$' "$dir/foreign.line" || give_up "a foreign file is not reported"
+[ "$(cat "$dir/cut.line" "$dir/foreign.line" | wc -l)" = 2 ] || give_up "a damaged file is reported in more than one line"
+sed -n 's/^summary .*ticks=\([0-9]*\) .*kB.minute=\([0-9]*\) .*/recording of \1 ticks played 12 times, \2 kB per minute/p' \
+    "$dir/replay.out"
 children=
 "$bin/compare" "$dir/server.log" "$dir/late.log" "$dir/old.log" --at-least 50 "$dir/lossy.log"

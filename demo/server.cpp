@@ -16,8 +16,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace shoal::demo {
 namespace {
@@ -26,7 +28,7 @@ using namespace std::chrono_literals;
 
 struct Options {
     std::uint64_t port = kDefaultPort, entities = 200, rate = 30, seed = random_number(), metrics = 0;
-    std::string bind = "127.0.0.1", hash_log, tokens, why, fleet;
+    std::string bind = "127.0.0.1", hash_log, tokens, why, fleet, record;
     double seconds = 0, settle = 0, view = 0, drain = 0;
     bool headless = false, insecure = false, metrics_log = false;
     net::SecretKey key;
@@ -45,6 +47,7 @@ Flags make_flags(Options& options) {
                "in the last of these seconds the world does not change (0)");
     flags.whole("--seed", options.seed, 0, UINT64_MAX, "of the simulation (random)");
     flags.text("--hash-log", options.hash_log, "file to write a hash of the world to, for each tick");
+    flags.text("--record", options.record, "file to record the game to, for replay; see replay --help");
     flags.real("--view", options.view, 0, 100'000,
                "players see only what is within this distance, and --hash-log writes a file for each player, "
                "FILE.1 for the first that played; 0: they see everything (0)");
@@ -189,6 +192,33 @@ private:
     std::map<replication::PlayerId, HashLog> logs_;  // with --view
 };
 
+/// Appends each tick to a file, so that a crash leaves a recording.
+class Film {
+public:
+    /// Returns false if the file cannot be written.
+    bool open(const std::string& path, replication::Server& server) {
+        if (path.empty()) return true;
+        out_.open(path, std::ios::trunc | std::ios::binary);
+        server.record();
+        return out_.good();
+    }
+    /// Returns a complaint if the recording ends before the server.
+    std::string note(replication::Server& server) {
+        const std::span<const std::byte> bytes = server.recorded();
+        out_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+        out_.flush();
+        const bool was_good = std::exchange(is_good_, out_.good() && !bytes.empty());
+        if (is_good_ || !was_good) return {};
+        server.stop_recording();
+        return out_.good() ? "the recording is full" : "the recording cannot be written";
+    }
+    bool is_open() const { return out_.is_open(); }
+
+private:
+    std::ofstream out_;
+    bool is_good_ = true;
+};
+
 /// What the server tells those who run it.
 struct Operations {
     Operations(std::uint16_t agones_port, const Game& game) {
@@ -241,7 +271,8 @@ void print_why(Status& status, Game& game, const std::string& name) {
 }
 
 /// Runs the ticks. Returns true after options.seconds, false if the user stopped the program.
-bool run(const Options& options, net::Socket& socket, Game& game, Hashes& hashes, Operations& operations) {
+bool run(const Options& options, net::Socket& socket, Game& game, Hashes& hashes, Film& film,
+         Operations& operations) {
     Status status(options.headless);
     const net::Time start = now();
     net::Time end = options.seconds > 0 ? start + seconds(options.seconds) : net::Time::max();
@@ -272,6 +303,8 @@ bool run(const Options& options, net::Socket& socket, Game& game, Hashes& hashes
         if (!game.is_still) game.players.step(game.server);
         const replication::Tick tick = game.server.tick(time);
         hashes.note(game, tick);
+        if (film.is_open())
+            if (const std::string why = film.note(game.server); !why.empty()) status.say(why);
         for (const std::string& complaint : game.players.take_complaints()) status.say(complaint);
         if (time >= next_status) {
             if (!options.why.empty()) print_why(status, game, options.why);
@@ -392,12 +425,14 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     catch_signals();
 
     Game game(options, socket.value());
+    Film film;
+    if (!film.open(options.record, game.server)) return fail("server", "cannot write " + options.record, 1);
     Operations operations(agones_at, game);
     if (options.metrics != 0 && !operations.metrics.listen(static_cast<std::uint16_t>(options.metrics)))
         return fail("server", "cannot listen on 127.0.0.1:" + std::to_string(options.metrics), 1);
     if (auto local = socket.value().local_address()) address = local;
     print_start(options, address.value());
-    const bool is_complete = run(options, socket.value(), game, hashes, operations);
+    const bool is_complete = run(options, socket.value(), game, hashes, film, operations);
     finish(socket.value(), game, operations.agones, is_complete);
     if (!hashes.close()) return fail("server", "cannot write " + options.hash_log, 1);
     return 0;
