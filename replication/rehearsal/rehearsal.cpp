@@ -14,11 +14,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const net::Address kServerAddress = net::Address::ipv4(10, 0, 0, 1, 7000);
 // A late press counts later than the tick in which the input was missing.
 constexpr Tick kAftermath = 30;
 // As many refusals without a success are a mistake.
 constexpr std::uint64_t kRefusals = 4;
+
+net::Address server_address() {
+    return net::Address::ipv4(10, 0, 0, 1, 7000);
+}
 
 net::LinkConfig perfect() {
     return {.latency = milliseconds(20)};
@@ -210,7 +213,7 @@ RehearsalRun::RehearsalRun(const Rehearsal& of, std::uint64_t seed, Trace* trace
     options.random_seed = dice_.next();
     tick_length_ = net::Duration(static_cast<std::int64_t>(1e6 / options.sender.tick_hz));
     frame_length_ = net::Duration(static_cast<std::int64_t>(1e6 / options_.frame_hz));
-    server_ = std::make_unique<Server>(world_, schema_, network_.at(kServerAddress), options);
+    server_ = std::make_unique<Server>(world_, schema_, network_.at(server_address()), options);
     verdicts_.resize(actions().size());
     server_->on_action([this](const ActionReport& report) {
         Verdicts& all = verdicts_[report.type];
@@ -277,7 +280,7 @@ void RehearsalRun::run_until(net::Time end) {
 }
 
 void RehearsalRun::tick() {
-    network_.receive_all(kServerAddress, server_->host(), now_);
+    network_.receive_all(server_address(), server_->host(), now_);
     if (each_tick_) each_tick_();
     const Tick tick = server_->tick(now_);
     next_tick_ += tick_length_;
@@ -373,7 +376,7 @@ void RehearsalRun::event(Place& place) {
         case 3:  // leaves and joins in the same process
             if (guest.client.phase() != Phase::playing) break;
             guest.client.disconnect(now_);
-            guest.reconnect.start(kServerAddress);
+            guest.reconnect.start(server_address());
             guest.is_leaving = true;
             break;
         default:
@@ -415,7 +418,7 @@ void RehearsalRun::start(Place& place) {
     }
     guest.world.each_entity([&](ecs::Entity) { guest.own_entities += 1; });
     guest.is_continuous = place.ticket.empty();
-    guest.reconnect.start(kServerAddress, std::exchange(place.ticket, {}));
+    guest.reconnect.start(server_address(), std::exchange(place.ticket, {}));
     network_.in(address).set_config(any_link(dice_));
     place.next_frame = now_ + net::Duration(dice_.below(15'000));
 }
@@ -489,27 +492,26 @@ std::string RehearsalRun::name_difference(Guest& guest, Tick tick) {
     const Shadow& shadow = server_->sender().shadow();
     NetIdsOf on_server(shadow);
     NetIdsOf on_client(receiver);
-    std::vector<std::uint32_t> words;
+    std::vector<std::uint32_t> words, expected;
     std::string found;
-    // Whether the component of an entity equals that of an image.
-    const auto equals = [&](Binding& binding, ecs::Entity entity, EntityMap& map, const Image& image,
-                            ComponentIndex component) {
-        words.clear();
-        const bool is_here = binding.capture_component(entity, component, map, words);
-        ImageCursor value(schema_, image);
-        if (!value.seek(component)) return !is_here;
-        const std::size_t lanes = value.layout().lanes().size();
-        return is_here && words.size() == lanes + value.part_words() &&
-               std::equal(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(lanes), value.lanes()) &&
-               std::equal(words.begin() + static_cast<std::ptrdiff_t>(lanes), words.end(), value.parts());
-    };
+    // Looks for a component of an entity that is not the one of an image.
     const auto compare = [&](Binding& binding, ecs::Entity entity, EntityMap& map, const Image& image,
                              std::span<const ComponentIndex> held) {
         for (ComponentIndex i = 0; i < schema_.components().size() && found.empty(); ++i) {
             const SchemaComponent& component = schema_.components()[i];
             if (component.viewers != to_everyone() || component.is_optional) continue;
             if (std::ranges::find(held, i) != held.end()) continue;
-            if (!equals(binding, entity, map, image, i)) found = component.name;
+            words.clear();
+            const bool is_here = binding.capture_component(entity, i, map, words);
+            ImageCursor value(schema_, image);
+            if (value.seek(i) != is_here) {
+                found = component.name;
+            } else if (is_here) {
+                const std::size_t lanes = value.layout().lanes().size();
+                expected.assign(value.lanes(), value.lanes() + lanes);
+                expected.insert(expected.end(), value.parts(), value.parts() + value.part_words());
+                if (words != expected) found = component.name;
+            }
         }
     };
     receiver.for_each_entity([&](NetId net_id, ecs::Entity entity) {
@@ -551,7 +553,7 @@ void RehearsalRun::check_prediction(Guest& guest, PlayerId id) {
 /// Lets the clients get everything over a good network. Returns false if a mistake was found.
 bool RehearsalRun::settle() {
     presses_ = false;
-    network_.in(kServerAddress).set_config(perfect());
+    network_.in(server_address()).set_config(perfect());
     for (Place& place : places_)
         if (place.guest) network_.in(place.guest->address).set_config(perfect());
     const auto is_unsettled = [](const Place& place) {
@@ -597,7 +599,7 @@ void RehearsalRun::leave_all() {
         }
     }
     run_until(now_ + away_time_ + seconds(8));
-    network_.in(kServerAddress).set_config(any_link(dice_));
+    network_.in(server_address()).set_config(any_link(dice_));
 }
 
 void RehearsalRun::check_left_over() {

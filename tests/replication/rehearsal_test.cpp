@@ -110,6 +110,10 @@ std::function<void()> serve(World& world, Server& server, Rehearsal::Host& host)
     if (is_planted("a check that never passes"))
         server.check<Name>([](PlayerId, Entity, const Name&) { return std::string("no"); });
     return [kept, &world, &ships] {
+        if (is_planted("a write that no hook sees"))
+            ships.each([](Entity, Mut<Health> health, Mut<Position>) {
+                const_cast<Health&>(health.read()).points = 1;
+            });
         if (is_planted("random numbers outside of the step"))
             ships.each([&](Entity ship, Mut<Health>, Mut<Position>) {
                 world.set(ship, Score{static_cast<int>(std::random_device{}() % 9999)});
@@ -169,6 +173,7 @@ TEST(Rehearsal, NamesTheComponentOfEachPlantedFault) {
         {"a handler that throws away an event", "say"},
         {"a check that never passes", "name"},
         {"random numbers outside of the step", "score"},
+        {"a write that no hook sees", "health"},
     };
     for (const auto& [name, component] : faults) {
         planted = name;
