@@ -183,6 +183,7 @@ void Client::update(net::Time now) {
         endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,
                              "malformed message about actions", now);
     owned_.update(actions_.before());
+    confirm_model();
     send_ready();
     send_rebases();
     endpoint_.flush(now);
@@ -204,6 +205,12 @@ void Client::send_ready() {
     if (endpoint_.send_message(endpoint_.server(), net::unordered(), write_control(CanLoad{})) ==
         net::SendResult::queued)
         ready_ = Ready::sent;
+}
+
+void Client::confirm_model() {
+    if (new_model_ && endpoint_.send_message(endpoint_.server(), net::unordered(),
+                                             write_control(HasModel{*new_model_})) == net::SendResult::queued)
+        new_model_.reset();
 }
 
 Phase Client::phase() const {
@@ -256,6 +263,7 @@ net::SendResult Client::send_typed(const net::Delivery& how) {
 void Client::on_connected(net::PeerId) {
     const Running running(world_, run_, Caller::net);
     actions_.forget_messages();
+    new_model_.reset();
     if (ready_at_once_ && !is_resuming_) ready();
     if (listener_) call_guarded(world_, [&] { listener_->on_join(); });
 }
@@ -332,6 +340,15 @@ bool Client::use(MessageKind kind, net::Channel channel, std::span<const std::by
             return false;
         case MessageKind::resumed:
             return resume(read_control<Resumed>(bytes));
+        case MessageKind::model: {
+            if (new_model_) return false;  // the server waits for the confirmation
+            const auto model = read_control<NextModel>(bytes);
+            if (!model ||
+                !receiver_.decoder().add_model(model->number, std::as_bytes(std::span(model->bytes))))
+                return false;
+            new_model_ = model->number;
+            return true;
+        }
         case MessageKind::ticket:
             if (const auto next = read_control<NextTicket>(bytes)) {
                 ticket_ = next->ticket;

@@ -268,6 +268,7 @@ private:
     void forget_world();
     bool resume(const std::optional<Resumed>& resumed);
     void start_clocks();
+    void confirm_model();
     void send_ready();
     void send_rebases();
     bool holds_too_much() const;
@@ -286,7 +287,8 @@ private:
     Predictor predictor_;
     net::Client endpoint_;
     std::string failure_;
-    bool is_refused_ = false;  // if there is a failure: see is_refused()
+    bool is_refused_ = false;                // if there is a failure: see is_refused()
+    std::optional<std::uint8_t> new_model_;  // a HasModel is to be sent
     std::optional<Welcome> welcome_;
     std::optional<net::Servers> target_;     // the next update() connects to it
     std::optional<net::ClientToken> token_;  // the token for target_

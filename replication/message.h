@@ -42,6 +42,18 @@ struct CanLoad {
     static constexpr MessageKind kKind = MessageKind::ready;
 };
 
+/// A trained model, see codec/model.h.
+struct NextModel {
+    static constexpr MessageKind kKind = MessageKind::model;
+    std::uint8_t number = 0;          // 1 to kMaxModel
+    std::vector<std::uint8_t> bytes;  // of write_model()
+};
+
+struct HasModel {
+    static constexpr MessageKind kKind = MessageKind::has_model;
+    std::uint8_t number = 0;
+};
+
 /// The ticket for the client's next connection.
 struct NextTicket {
     static constexpr MessageKind kKind = MessageKind::ticket;

@@ -41,6 +41,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       schema_(schema),
       listener_(listener),
       welcome_{tick_us(options.sender.tick_hz), options.random_seed},
+      model_ticks_(static_cast<Tick>(options.renew_model_s * options.sender.tick_hz)),
       sender_(world, schema, with_deliveries(options.sender, schema)),
       queries_(world),
       predicted_(world, schema, references_),
@@ -82,6 +83,7 @@ Tick Server::tick(net::Time now) {
     host_.update(now);
     handle_deferred();
     players_.for_each([&](Player& player) {
+        if (player.connection && sender_.offer_model(player.peer)) send_control(player, model_message_);
         flush_control(player);
         if (player.unsent_bytes > kMaxUnsentBytes)
             disconnect(player.id, "too many messages wait for it", now_);
@@ -93,6 +95,7 @@ Tick Server::tick(net::Time now) {
     owned_.repeat_records();
     sender_.update(next_tick_);
     if (recorder_) recorded_ = recorder_->record();
+    if (model_ticks_ != 0 && next_tick_ % model_ticks_ == 0) renew_model();
     tell_ended();
     report_too_large();
     host_.flush(now);
@@ -522,6 +525,23 @@ void Server::send_control(Player& player, std::vector<std::byte> message) {
     flush_control(player);
 }
 
+bool Server::renew_model() {
+    return sender_.renew_model() && note_model();
+}
+
+bool Server::load_model(std::span<const std::byte> bytes) {
+    return sender_.load_model(bytes) && note_model();
+}
+
+/// Makes the message with the newest model, which tick() sends to each player.
+bool Server::note_model() {
+    NextModel next{sender_.models().number(), {}};
+    for (const std::byte each : sender_.models().bytes())
+        next.bytes.push_back(std::to_integer<std::uint8_t>(each));
+    model_message_ = write_control(next);
+    return true;
+}
+
 void Server::flush_control(Player& player) {
     while (!player.unsent.empty()) {
         const net::SendResult result =
@@ -562,6 +582,10 @@ bool Server::use(Player& player, MessageKind kind, net::Channel channel, std::sp
             player.seat.set_ready();
             load_if_ready(player);
             return true;
+        case MessageKind::has_model:
+            if (const auto has = read_control<HasModel>(bytes))
+                return sender_.confirm_model(player.peer, has->number);
+            return false;
         case MessageKind::rebase: {
             const std::optional<Rebase> rebase = read_control<Rebase>(bytes);
             if (!rebase) return false;

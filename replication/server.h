@@ -37,6 +37,8 @@ struct ServerOptions {
     Tick first_tick = 1;  // number of the first tick()
     // Seed of Step::random(), which gives the same numbers on server and clients. It is sent to every client.
     std::uint64_t random_seed = 0;
+    // Time between two calls of Server::renew_model(); >= 0. 0: only the game calls it.
+    double renew_model_s = 180;
     double max_rewind_s = 0.4;  // how far back a player can see; > 0, at most SenderOptions::history_s
 };
 
@@ -390,6 +392,20 @@ public:
             });
     }
     void recheck(ecs::Entity entity) { sender_.scope().recheck(entity); }
+
+    /// Makes a model of the traffic so far, for smaller packets; see codec/README.md. The server does so by
+    /// itself, see ServerOptions::renew_model_s. Each client gets the model, and keeps the former one until
+    /// it has it. Returns false, without effect, if there was too little traffic, or if the last model is not
+    /// ten seconds old.
+    bool renew_model();
+    /// The newest model, for load_model() of a later server with the same schema. Empty if there is none.
+    std::vector<std::byte> save_model() const {
+        return {sender_.models().bytes().begin(), sender_.models().bytes().end()};
+    }
+    /// Uses a model of an earlier server. Returns false, without effect, if the bytes are not valid or of
+    /// another schema, or if the last model is not ten seconds old.
+    bool load_model(std::span<const std::byte> bytes);
+
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
@@ -443,6 +459,7 @@ private:
 
     void send_control(Player& player, std::vector<std::byte> message) override;
     void flush_control(Player& player);
+    bool note_model();
     [[nodiscard]] bool send_event(Player& player, std::span<const std::byte> message) override;
     void note_named(Player& player, const SchemaStruct& type, std::span<const std::uint32_t> words,
                     NetId also) override;
@@ -484,6 +501,8 @@ private:
     const Schema& schema_;
     ServerListener* listener_;
     Welcome welcome_;
+    const Tick model_ticks_;                // from one renew_model() to the next; 0: never
+    std::vector<std::byte> model_message_;  // with the newest model
     Sender sender_;
     std::optional<Recorder> recorder_;
     std::span<const std::byte> recorded_;  // memory of recorder_

@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
 constexpr std::uint32_t kMaxUsualPieces = 64;
 // A full record of more bits is not coded by a range coder, whose codes of unlikely states are longer.
-constexpr std::size_t kMostRangeBits = 8 * 4'000;
+constexpr std::size_t kMostRangeBits = 8 * 2'000;
 
 /// Returns the index of the first group or part that differs; piece_count() if none does.
 [[gnu::always_inline]] inline std::size_t first_difference(const ComponentLayout& layout,
@@ -59,37 +59,39 @@ template <Coder C>
     std::size_t first = count;
     if constexpr (!C::kReads)
         if (!usual) first = first_difference(layout, known.base, base_parts, lanes, parts);
+    const unsigned changed_slot = known.first_slot == 0 ? kChangedSlot : known.first_slot;
     const unsigned state = !known.base ? 0 : !moved ? 1 : low_bits(*moved, count) == 0 ? 2 : 3;
     const bool changed =
-        usual ? low_bits(*usual, count) != 0 : coder.flag(first != count, kChangedSlot + state);
+        usual ? low_bits(*usual, count) != 0 : coder.flag(first != count, changed_slot + state);
     unsigned before = 0;  // bit 0: the last group or part differs, bit 1: another one does
     std::size_t index = 0, start = 0;
     if constexpr (C::kReads) start = parts.size();
-    const auto code_differs = [&](auto&& compare) {
+    const auto code_differs = [&](std::uint32_t slot, auto&& compare) {
         if (usual) return (*usual >> index++ & 1) != 0;
         const bool differs = !C::kReads && index >= first && (index == first || compare());
         if (!changed || count == 1) return changed;
         const unsigned one = state < 2 ? state : 2 + (*moved >> index & 1);
         ++index;
-        const bool coded = coder.flag(differs, kDiffersSlot + 4 * one + before);
+        const unsigned differs_slot = known.first_slot == 0 ? kDiffersSlot : known.first_slot + slot;
+        const bool coded = coder.flag(differs, differs_slot + 4 * one + before);
         before = (before != 0 ? 2 : 0) + coded;
         return coded;
     };
     unsigned last = kFirstWidth;
     if (changed)
         for (const LaneGroup& group : layout.groups())
-            if (code_differs([&] { return group_differs(group, known.base, lanes); }))
+            if (code_differs(group.slot, [&] { return group_differs(group, known.base, lanes); }))
                 code_group(coder, layout.lanes()[group.first], group, known, lanes, last);
     for (const Part& part : layout.parts()) {
         if constexpr (C::kReads) {
-            if (code_differs([] { return false; })) {
+            if (code_differs(part.slot, [] { return false; })) {
                 code_part(coder, part, base_parts, parts);
             } else {
                 static_cast<void>(PartBuilder(part, base_parts, parts).finish());
             }
         } else {
             if (!changed) return false;
-            if (code_differs([&] { return part_differs(part, base_parts, parts); }))
+            if (code_differs(part.slot, [&] { return part_differs(part, base_parts, parts); }))
                 code_part(coder, part, base_parts, parts);
             parts = next_part(part, parts);
         }
@@ -187,11 +189,12 @@ std::uint64_t pieces_that_differ(const Schema& schema, const Image& before, cons
     return out;
 }
 
-/// Codes an image. Returns whether it differs from the baseline. If the reader fails, coder.ok() is false or
+/// Codes an image. `trained`: the coder has slots for the components. Returns whether it differs from the
+/// baseline. If the reader fails, coder.ok() is false or
 /// the shape of the image is null.
 template <Coder C>
 bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& trend, Target<C>& image,
-                const ComponentNumbers* numbers = nullptr) {
+                const ComponentNumbers* numbers = nullptr, bool trained = false) {
     const bool has_trend = from.shape && trend.older.shape == from.shape && trend.factor != 0;
     std::optional<std::uint64_t> usual, moved;
     if (has_trend) moved = usual = pieces_that_differ(schema, trend.older, from, true);
@@ -231,7 +234,10 @@ bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& 
         if (is_same_shape && i > 0) known.next();
         const bool is_known = is_same_shape || known.seek(shape.components[i]);
         if (layout.empty()) continue;
-        Known before{.base = is_known ? known.lanes() : nullptr, .factor = trend.factor};
+        Known before{
+            .base = is_known ? known.lanes() : nullptr,
+            .factor = trend.factor,
+            .first_slot = trained ? kModelSlots + schema.components()[shape.components[i]].first_slot : 0};
         if (older && schema.components()[shape.components[i]].role != Role::owner)
             before.older = older + shape.lanes[i];
         const std::uint32_t* base_parts = is_known ? known.parts() : nullptr;
@@ -266,19 +272,19 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 }  // namespace
 
 bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
-                 const ComponentNumbers* numbers, const Trend& trend, Coding coding) {
-    if (coding == Coding::range && !from.shape) {
+                 const ComponentNumbers* numbers, const Trend& trend, ModelView model) {
+    if (!model.empty() && !from.shape) {
         BitCounter counter;
         code_image(counter, schema, from, trend, to, numbers);
-        if (counter.bits() > kMostRangeBits) coding = Coding::bits;
-        out.write_bool(coding == Coding::bits);
+        if (counter.bits() > kMostRangeBits) model = {};
+        out.write_bool(model.empty());
     }
-    if (coding == Coding::bits) {
+    if (model.empty()) {
         BitEncoder coder(out);
         return code_image(coder, schema, from, trend, to, numbers);
     }
-    RangeEncoder coder(out, kBuiltInModel);
-    const bool differs = code_image(coder, schema, from, trend, to, numbers);
+    RangeEncoder coder(out, model);
+    const bool differs = code_image(coder, schema, from, trend, to, numbers, model.size() > kModelSlots);
     coder.finish();
     return differs;
 }
@@ -286,7 +292,7 @@ bool write_image(const Schema& schema, const Image& from, const Image& to, BitWr
 void count_decisions(const Schema& schema, const Image& from, const Image& to, const Trend& trend,
                      DecisionCounts& counts) {
     DecisionCounter coder(counts);
-    code_image(coder, schema, from, trend, to);
+    code_image(coder, schema, from, trend, to, nullptr, true);
 }
 
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to) {
@@ -296,14 +302,14 @@ std::size_t measure_image(const Schema& schema, const Image& from, const Image& 
 }
 
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
-                        std::vector<std::uint32_t>& words, const Trend& trend, Coding coding) {
+                        std::vector<std::uint32_t>& words, const Trend& trend, ModelView model) {
     NewImage image{shapes, words};
-    if (coding == Coding::bits || (!from.shape && in.read_bool())) {
+    if (model.empty() || (!from.shape && in.read_bool())) {
         BitDecoder coder(in);
         code_image(coder, shapes.schema(), from, trend, image);
     } else {
-        RangeDecoder coder(in, kBuiltInModel);
-        code_image(coder, shapes.schema(), from, trend, image);
+        RangeDecoder coder(in, model);
+        code_image(coder, shapes.schema(), from, trend, image, nullptr, model.size() > kModelSlots);
         coder.finish();
     }
     return in.ok() ? image.shape : nullptr;

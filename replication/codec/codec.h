@@ -14,32 +14,24 @@
 
 namespace shoal::replication::impl {
 
-/// How decisions become bits.
-enum class Coding : std::uint8_t {
-    bits,   // each in a whole number of bits
-    range,  // by a range coder: fewer bytes, but more time
-};
-
 /// Writes the difference from `from` to `to`, or all of `to` if from.shape is null. `numbers`: the component
 /// numbers in the reader's schema, which must have all components of the images; null if it is the same
-/// schema. `trend`: what the reader has beside `from`. Its shape must be of the same table. Returns whether
-/// the images differ.
+/// schema. `trend`: what the reader has beside `from`. Its shape must be of the same table. `model`: of the
+/// schema, for a range coder; empty: plain bits. Returns whether the images differ.
 bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
-                 const ComponentNumbers* numbers = nullptr, const Trend& trend = {},
-                 Coding coding = Coding::bits);
+                 const ComponentNumbers* numbers = nullptr, const Trend& trend = {}, ModelView model = {});
 
-/// Counts the decisions of a range coder in write_image().
+/// Counts the decisions of write_image() with a trained model.
 void count_decisions(const Schema& schema, const Image& from, const Image& to, const Trend& trend,
                      DecisionCounts& counts);
 
 /// Returns the number of bits that write_image() writes with Coding::bits.
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to);
 
-/// Reads the bits of write_image() with the same `from` and `trend`: fills `words` and returns the shape.
-/// Returns null if the bits are invalid; in.ok() can then be true or false. Any bits are safe.
+/// Reads the bits of write_image() with the same `from`, `trend` and `model`: fills `words` and returns the
+/// shape. Returns null if the bits are invalid; in.ok() can then be true or false. Any bits are safe.
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
-                        std::vector<std::uint32_t>& words, const Trend& trend = {},
-                        Coding coding = Coding::bits);
+                        std::vector<std::uint32_t>& words, const Trend& trend = {}, ModelView model = {});
 
 /// Writes one value of a layout: the difference from `from` to `to`, or all of `to` if `from` is empty. The
 /// words of a value are its lanes, then its parts.

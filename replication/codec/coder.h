@@ -5,16 +5,24 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "../schema/lanes.h"
 #include "bits.h"
 #include "model.h"
 
 namespace shoal::replication::impl {
 
+inline constexpr unsigned kSymbolOrder = 3;
+
 /// A coder of bits: it has no use for probabilities.
 template <class Self>
 struct BitCoder {
     bool flag(bool value, unsigned) { return static_cast<Self*>(this)->flag(value); }
+    std::uint32_t symbol(std::uint32_t value, std::optional<std::uint32_t>, const Lane& lane, unsigned) {
+        Self& self = *static_cast<Self*>(this);
+        return lane.bounded ? self.fixed(value, lane.bits) : self.golomb(value, kSymbolOrder);
+    }
     std::uint32_t residual(std::uint32_t folded, unsigned k, const Residual&) {
         return static_cast<Self*>(this)->golomb(folded, k);
     }
@@ -24,12 +32,15 @@ struct BitCoder {
 /// returns it; a coder that reads ignores the argument and returns the decision that it reads. Only a reader
 /// can fail: it then returns 0 from every later call, and ok() is false for good.
 template <class C>
-concept Coder = requires(C& coder, std::uint32_t value, unsigned n, bool flag, const Residual& of) {
+concept Coder = requires(C& coder, std::uint32_t value, unsigned n, bool flag, const Residual& of,
+                         std::optional<std::uint32_t> base, const Lane& lane) {
     { C::kReads } -> std::convertible_to<bool>;
     { coder.fixed(value, n) } -> std::same_as<std::uint32_t>;  // `value` in n bits, 0..32
     { coder.flag(flag) } -> std::same_as<bool>;
     { coder.flag(flag, n) } -> std::same_as<bool>;  // with the probability in slot n of a CodecModel
-    { coder.golomb(value, n) } -> std::same_as<std::uint32_t>;        // Golomb code of order n, 0..31
+    { coder.golomb(value, n) } -> std::same_as<std::uint32_t>;  // Golomb code of order n, 0..31
+    // A symbol of at least two bits. `base`: its value in the baseline. n: its first slot, or 0.
+    { coder.symbol(value, base, lane, n) } -> std::same_as<std::uint32_t>;
     { coder.residual(value, n, of) } -> std::same_as<std::uint32_t>;  // zigzag of a difference
     { coder.ok() } -> std::same_as<bool>;
     coder.fail();

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "../schema/lanes.h"
@@ -14,7 +15,7 @@
 
 namespace shoal::replication::impl {
 
-inline constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kSymbolOrder = 3, kReferenceOrder = 8;
+inline constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kReferenceOrder = 8;
 inline constexpr unsigned kMaxOrder = 20;  // greatest k
 
 /// A lane that a coder reads into, or writes from.
@@ -85,7 +86,8 @@ std::uint32_t code_moving(C& coder, std::uint32_t base, std::uint32_t predicted,
 /// Codes the bits of a float. `older` is equal to `base` if nothing is predicted.
 template <Coder C>
 std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t older, std::uint32_t factor,
-                        std::uint32_t value, unsigned& order, unsigned& bits_order, bool is_known) {
+                        std::uint32_t value, unsigned& order, unsigned& bits_order, bool is_known,
+                        unsigned slot) {
     const bool moves = base != older;
     const auto change_of = [&](std::uint32_t now, std::uint32_t before) {
         return static_cast<std::uint32_t>(extrapolate(now - before, factor));
@@ -93,7 +95,7 @@ std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t older, std::
     const std::uint32_t change = change_of(whole_part(base), whole_part(older));
     const std::uint32_t whole = whole_part(base) + change, step = zigzag(whole_part(value) - whole);
     const bool by_bits = moves ? !is_whole(value) : value != base && (step == 0 || !is_whole(value));
-    if (coder.flag(by_bits, kByBitsSlot + 2 * is_known + moves)) {
+    if (coder.flag(by_bits, slot + 2 * is_known + moves)) {
         const std::uint32_t bits = ordered(base) + change_of(ordered(base), ordered(older));
         return ordered(code_quantity(coder, bits, ordered(value), bits_order, Residual::bits(moves)));
     }
@@ -130,6 +132,7 @@ void code_predicted(C& coder, Lane lane, LaneGroup group, const Known& known, Wo
 template <Coder C>
 void code_lanes(C& coder, Lane lane, LaneGroup group, const Known& known, Word<C>* lanes, unsigned& last) {
     const std::uint32_t* const base = known.base;
+    const unsigned slot = known.first_slot == 0 ? 0 : known.first_slot + group.slot + kDiffersSlots;
     // Always inline: otherwise the captured variables would be kept in memory.
     const auto each = [&](auto&& code) __attribute__((always_inline)) {
         for (std::uint32_t i = group.first; i < group.first + group.count; ++i) {
@@ -150,15 +153,17 @@ void code_lanes(C& coder, Lane lane, LaneGroup group, const Known& known, Word<C
             });
         }
         case LaneKind::symbol:
-            if (lane.bounded || lane.max == 1) return each(fixed);
-            return each([&](auto, auto value) { return coder.golomb(value, kSymbolOrder); });
+            if (lane.max == 1) return each(fixed);
+            return each([&](auto from, auto value) {
+                return coder.symbol(value, base ? std::optional(from) : std::nullopt, lane, slot);
+            });
         case LaneKind::real: {
             unsigned order = kQuantityOrder, bits_order = kRealOrder;
             const std::uint32_t* older = known.older ? known.older + group.first : nullptr;
             return each([&](auto from, auto value) {
                 const std::uint32_t before = older ? *older++ : from;
-                return code_real(coder, from, before, known.factor, value, order, bits_order,
-                                 base != nullptr);
+                return code_real(coder, from, before, known.factor, value, order, bits_order, base != nullptr,
+                                 slot == 0 ? kByBitsSlot : slot);
             });
         }
         case LaneKind::reference:

@@ -4,11 +4,23 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 namespace shoal::replication::impl {
 
-/// A CodecModel has one probability for each slot. Each residual table has kResidualSlots slots: three of the
+class Schema;
+
+/// How decisions become bits.
+enum class Coding : std::uint8_t {
+    bits,   // each in a whole number of bits
+    range,  // by a range coder: fewer bytes, but more time
+};
+
+/// The slots that do not depend on the schema. Each residual table has kResidualSlots slots: three of the
 /// sign, that of the first decision about the class, and one for each class.
 inline constexpr unsigned kResidualSlots = 24, kResidualTables = 120, kLastClass = 19;
 inline constexpr unsigned kUsualSlot = kResidualTables * kResidualSlots, kShapeSlot = kUsualSlot + 8,
@@ -43,11 +55,23 @@ inline unsigned sign_of(std::uint32_t change) {
     return change == 0 ? 0 : 1 + (change >> 31);
 }
 
-/// Probability, in 1/256, that the decision of each slot is 1.
-using CodecModel = std::array<std::uint8_t, kModelSlots>;
+/// Probability, in 1/256 and not 0, that the decision of each slot is 1. The built-in model, which serves
+/// every schema, has kModelSlots. A trained model has slots after them, for each component that is not
+/// empty, in the order of the schema:
+///   4 in place of those from kChangedSlot on; then for each group, and after all groups for each part
+///   16 in place of those from kDiffersSlot on; then for a group
+///     of reals: 4 in place of those from kByBitsSlot on
+///     of symbols of 2 to 10 bits: 3 for each prefix, see Decisions::symbol()
+///     of longer symbols: 2 for each bit
+using CodecModel = std::vector<std::uint8_t>;
+using ModelView = std::span<const std::uint8_t>;  // empty: plain bits
+
+/// Trained models have the numbers 1 to kMaxModel, in turn.
+inline constexpr std::uint8_t kMaxModel = 3;
+inline constexpr std::size_t kMaxModelBytes = 8'192;  // of write_model()
 
 /// How often the decision of each slot was 0 and 1.
-using DecisionCounts = std::array<std::array<std::uint32_t, 2>, kModelSlots>;
+using DecisionCounts = std::vector<std::array<std::uint32_t, 2>>;
 
 /// The probabilities that a model can have.
 inline constexpr std::uint8_t kProbabilities[64] = {
@@ -56,7 +80,17 @@ inline constexpr std::uint8_t kProbabilities[64] = {
     133, 144, 154, 164, 174, 183, 191, 199, 206, 212, 218, 223, 228, 232, 235, 238,
     241, 243, 245, 246, 248, 249, 250, 251, 252, 252, 253, 253, 254, 254, 254, 255};
 
-/// The model that serves every schema.
-extern const CodecModel kBuiltInModel;
+extern const std::array<std::uint8_t, kModelSlots> kBuiltInModel;
+
+/// Returns a trained model that has learned nothing.
+CodecModel untrained_model(const Schema& schema);
+
+/// Moves the probability of each slot that was counted `enough` times to the share of ones.
+void train(CodecModel& model, const DecisionCounts& counts, std::uint64_t enough = 12);
+
+/// Writes the hash of the schema, and the slots in which a model differs from untrained_model().
+std::vector<std::byte> write_model(ModelView model, const Schema& schema);
+/// Any bytes are safe: returns nothing if they are invalid or too many, or of another schema.
+std::optional<CodecModel> read_model(std::span<const std::byte> bytes, const Schema& schema);
 
 }  // namespace shoal::replication::impl

@@ -29,6 +29,19 @@ public:
         return first + rest;
     }
 
+    std::uint32_t symbol(std::uint32_t value, std::optional<std::uint32_t> base, const Lane& lane,
+                         unsigned slot) {
+        if (slot != 0 && lane.bits <= kTreeBits) return tree(value, base, lane.bits, slot);
+        if (slot == 0 || !base)
+            return lane.bounded ? self().fixed(value, lane.bits) : golomb(value, kSymbolOrder);
+        std::uint32_t flips = 0;
+        for (unsigned i = lane.bits; i-- > 0;) {
+            const bool flip = ((value ^ *base) >> i & 1) != 0;
+            flips = 2 * flips + self().decide(flip, slot + 2 * i + (*base >> i & 1));
+        }
+        return *base ^ flips;
+    }
+
     std::uint32_t residual(std::uint32_t folded, unsigned, const Residual& of) {
         const std::uint32_t size = code_size((folded >> 1) + (folded & 1), of);
         if (size == 0) return 0;
@@ -39,6 +52,18 @@ public:
 
 private:
     Self& self() { return static_cast<Self&>(*this); }
+
+    /// The bits of a symbol, the highest one first. Each has three slots for each prefix.
+    std::uint32_t tree(std::uint32_t value, std::optional<std::uint32_t> base, unsigned bits, unsigned slot) {
+        std::uint32_t prefix = 1;
+        for (unsigned i = bits; i-- > 0;) {
+            const unsigned old = base ? 1 + (*base >> i & 1) : 0;
+            const bool bit = self().decide((value >> i & 1) != 0, slot + 3 * (prefix - 1) + old);
+            if (old != 1 + unsigned{bit}) base.reset();
+            prefix = 2 * prefix + bit;
+        }
+        return prefix - (1u << bits);
+    }
 
     std::uint32_t code_size(std::uint32_t size, const Residual& of) {
         const unsigned goal = static_cast<unsigned>(std::bit_width(size));
@@ -98,7 +123,7 @@ constexpr std::uint32_t reversed(std::uint32_t x) {
 class RangeEncoder : public Decisions<RangeEncoder> {
 public:
     static constexpr bool kReads = false;
-    RangeEncoder(BitWriter& out, const CodecModel& model) : out_(out), model_(model) {}
+    RangeEncoder(BitWriter& out, ModelView model) : out_(out), model_(model.data()) {}
 
     bool decide(bool value, unsigned slot) {
         const std::uint64_t ones = (range_ >> 8) * model_[slot];
@@ -156,7 +181,7 @@ private:
     }
 
     BitWriter& out_;
-    const CodecModel& model_;
+    const std::uint8_t* const model_;
     std::uint64_t low_ = 0, range_ = ~std::uint64_t{0};
     std::uint32_t held_ = 0;
     std::size_t held_words_ = 0;
@@ -169,7 +194,11 @@ public:
     static constexpr bool kReads = false;
     explicit DecisionCounter(DecisionCounts& counts) : counts_(counts) {}
 
-    bool decide(bool value, unsigned slot) { return counts_[slot][value] += 1, value; }
+    bool decide(bool value, unsigned slot) {
+        auto& counts = counts_[slot];
+        if ((counts[value] += 1) >> 31 != 0) counts[0] /= 2, counts[1] /= 2;
+        return value;
+    }
     std::uint32_t fixed(std::uint32_t value, unsigned) { return value; }
     bool ok() const { return true; }
     void fail() {}
@@ -182,7 +211,7 @@ private:
 class RangeDecoder : public Decisions<RangeDecoder> {
 public:
     static constexpr bool kReads = true;
-    RangeDecoder(BitReader& in, const CodecModel& model) : in_(in), model_(model) {
+    RangeDecoder(BitReader& in, ModelView model) : in_(in), model_(model.data()) {
         shift();
         shift();
     }
@@ -235,7 +264,7 @@ private:
     }
 
     BitReader& in_;
-    const CodecModel& model_;
+    const std::uint8_t* const model_;
     std::uint64_t window_ = 0, offset_ = 0, range_ = ~std::uint64_t{0};  // offset_: window_ minus the low end
     std::size_t at_ = 0;  // bits that were read, with those of window_
 };

@@ -58,6 +58,10 @@ void code_state_header(C& coder, StateHeader& header) {
     }
     header.record_count = coder.golomb(header.record_count, 3);
     header.coding = coder.flag(header.coding == Coding::range) ? Coding::range : Coding::bits;
+    if (header.coding == Coding::range && coder.flag(header.model != 0)) {
+        header.model = static_cast<std::uint8_t>(coder.fixed(header.model, 2));
+        if (C::kReads && header.model == 0) coder.fail();
+    }
 }
 
 /// Calls code(coder). Returns the number of bits that are written to `out`; only counts them if it is null.

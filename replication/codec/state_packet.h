@@ -73,6 +73,7 @@ struct StateHeader {
 
     std::uint32_t record_count = 0;
     Coding coding = Coding::bits;  // of the images
+    std::uint8_t model = 0;        // Coding::range: number of the trained model; 0: the built-in one
 };
 
 enum class RecordKind : std::uint8_t {

@@ -33,6 +33,7 @@ struct Known {
     const std::uint32_t* base = nullptr;
     const std::uint32_t* older = nullptr;  // null, too, if the two are equal or if nothing is predicted
     std::uint32_t factor = 0;
+    unsigned first_slot = 0;  // the first slot of the component in a CodecModel; 0: it has none
 
     std::uint32_t at(std::uint32_t lane) const { return base ? base[lane] : 0; }
 };

@@ -20,6 +20,8 @@ enum class MessageKind : std::uint8_t {
     player = 8,          // from the server, reliable: the client plays; names its player's entity
     refused_value = 12,  // from the server, reliable: it refused a value, see OwnedRefusal
     ticket = 24,         // from the server, reliable: lets a later connection take the player's seat
+    model = 13,          // from the server, reliable: probabilities for the range coder, see NextModel
+    has_model = 14,      // from a client, reliable: it has a model
     resumed = 25,        // from the server, reliable: this connection got the seat of its ticket
 };
 

@@ -35,6 +35,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
     BitReader in(payload);
     StateHeader header = read_state_header(in, binding_.schema().predicts(),
                                            !binding_.schema().structs(StructKind::input).empty());
+    if (header.model != 0 && models_[header.model - 1u].empty()) return Verdict::malformed;
     std::span<const std::uint32_t> listed;
     if (header.anchor && in.ok()) {
         const std::uint64_t anchor = number - header.anchor->distance;
@@ -57,6 +58,18 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
     margin_ = header.margin;
     forget_old_tick(tick);
     return Verdict::accepted;
+}
+
+bool Decoder::add_model(std::uint8_t number, std::span<const std::byte> bytes) {
+    if (number == 0 || number > kMaxModel) return false;
+    std::optional<CodecModel> model = read_model(bytes, binding_.schema());
+    if (model) models_[number - 1u] = std::move(*model);
+    return model.has_value();
+}
+
+ModelView Decoder::model_of(const StateHeader& payload) const {
+    if (payload.coding == Coding::bits) return {};
+    return payload.model == 0 ? ModelView(kBuiltInModel) : ModelView(models_[payload.model - 1u]);
 }
 
 /// Notes the slots of the packet's records: a later payload may list them.
@@ -120,7 +133,7 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, const StateHeader& p
     }
     Staged staged{header, nullptr, staged_words_.size(), 0, 0};
     if (header.kind != RecordKind::despawn) {
-        staged.shape = read_image(binding_.shapes(), baseline, in, words_, trend, payload.coding);
+        staged.shape = read_image(binding_.shapes(), baseline, in, words_, trend, model_of(payload));
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
@@ -233,6 +246,7 @@ void Decoder::reconnect() {
     margin_.reset();
     rebases_.clear();
     lists_ = {};
+    models_ = {};
     for (Slot& slot : slots_) slot.is_rebasing = slot.is_listed = false;  // the requests may be lost
 }
 
@@ -241,6 +255,7 @@ void Decoder::reset() {
     binding_.shapes().drop_unused(0);
     slots_.clear();
     lists_ = {};
+    models_ = {};
     completion_ = {};
     rebases_.clear();
 }

@@ -62,6 +62,10 @@ public:
     /// most once.
     Verdict receive(std::uint64_t number, std::span<const std::byte> payload);
 
+    /// Later payloads can name this model, until reconnect() or reset(). Any bytes are safe. Returns false,
+    /// without effect, if they are invalid.
+    bool add_model(std::uint8_t number, std::span<const std::byte> bytes);
+
     /// What the replicas and their sets of components take, in bytes.
     std::size_t held_bytes() const { return replicas_.bytes() + binding_.shapes().bytes(); }
 
@@ -117,6 +121,7 @@ private:
     /// Finds the versions that a delta is based on. Returns false if one is missing.
     bool find_versions(std::uint32_t replica, const RecordHeader& header, Tick tick, Image& baseline,
                        Trend& trend) const;
+    ModelView model_of(const StateHeader& payload) const;
     void keep_list(std::uint64_t number);
     void request_rebase(std::uint32_t slot);
     void commit(const Staged& staged, Tick tick);
@@ -133,6 +138,7 @@ private:
     std::uint32_t next_to_forget_ = 0;  // slot that forget_old_tick() looks at next
     Completion completion_;
     std::optional<StateHeader::Margin> margin_;
+    std::array<CodecModel, kMaxModel> models_;  // by number - 1; empty: none
     std::vector<std::uint32_t> rebases_;
     Stats stats_;
 

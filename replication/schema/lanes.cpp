@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 namespace shoal::replication::impl {
 namespace {
@@ -361,6 +362,12 @@ std::string ComponentLayout::finish() {
                             other.kind == LaneKind::quantity && other.bounded && other.max < 1u << 20;
     }
     piece_count_ = static_cast<std::uint32_t>(groups_.size() + parts_.size());
+    slot_count_ = kChangedSlots;
+    for (LaneGroup& group : groups_) {
+        group.slot = slot_count_;
+        slot_count_ += kDiffersSlots + lane_slots(lanes_[group.first]);
+    }
+    for (Part& part : parts_) part.slot = std::exchange(slot_count_, slot_count_ + kDiffersSlots);
     const auto refers = [](const Lane& lane) { return lane.kind == LaneKind::reference; };
     has_references_ = std::any_of(lanes_.begin(), lanes_.end(), refers);
     for (const Part& part : parts_)

@@ -49,6 +49,17 @@ constexpr Lane bounded_lane(LaneKind kind, std::uint32_t max) {
     return {.kind = kind, .bits = bits, .bounded = true, .max = max};
 }
 
+/// Slots in a CodecModel of each component, and of each group and part; see codec/model.h.
+inline constexpr std::uint32_t kChangedSlots = 4, kDiffersSlots = 16;
+inline constexpr unsigned kTreeBits = 10;  // symbols of so many bits, or fewer, have a slot for each prefix
+
+/// The slots of a group beside kDiffersSlots.
+constexpr std::uint32_t lane_slots(const Lane& lane) {
+    if (lane.kind == LaneKind::real) return 4;
+    if (lane.kind != LaneKind::symbol || lane.max == 1) return 0;
+    return lane.bits <= kTreeBits ? 3 * ((1u << lane.bits) - 1) : 2u * lane.bits;
+}
+
 /// Translates the entities of one world to net ids and back.
 class EntityMap {
 public:
@@ -136,6 +147,7 @@ struct Part {
     std::vector<std::uint32_t> children;  // indices of the parts inside an element
     std::vector<Lane> lanes;  // the lanes of one element: first of its leaves, then one for the length of
                               // each child
+    std::uint32_t slot = 0;   // see ComponentLayout::slot_count()
 
     /// Returns the end of the words of this part that begin at `words`.
     const std::uint32_t* end(const std::uint32_t* words) const {
@@ -151,6 +163,7 @@ struct LaneGroup {
     // The lanes are probably the three smallest numbers of a rotation: there are three equal quantities, and
     // the lane before them is a symbol of 0 to 3, the index of the greatest number.
     bool is_rotation = false;
+    std::uint32_t slot = 0;  // see ComponentLayout::slot_count()
 };
 
 /// The lanes and parts of one component type. A value becomes lanes().size() words, and for each part a count
@@ -186,6 +199,9 @@ public:
     /// Number of groups and parts together.
     std::uint32_t piece_count() const { return piece_count_; }
     bool empty() const { return piece_count_ == 0; }
+    /// Number of slots that a component has in a CodecModel; see codec/model.h. Those of a group or part
+    /// begin at its `slot`.
+    std::uint32_t slot_count() const { return empty() ? 0 : slot_count_; }
 
     /// Counts the values that do not fit the codecs of a component.
     struct Misfits {
@@ -250,6 +266,7 @@ private:
     std::vector<std::uint32_t> presses_;
     std::vector<bool> is_rounded_;  // by lane
     std::uint32_t piece_count_ = 0;
+    std::uint32_t slot_count_ = 0;
     bool has_references_ = false;
     bool has_only_lanes_ = false;
     bool has_children_ = false;  // a part has a parent

@@ -253,6 +253,9 @@ void Schema::insert(SchemaComponent component) {
     const auto key = [](const SchemaComponent& c) { return std::pair(c.is_optional, c.id); };
     const auto place = std::ranges::upper_bound(components_, key(component), {}, key);
     components_.insert(place, std::move(component));
+    std::uint32_t next_slot = 0;
+    for (SchemaComponent& each : components_)
+        each.first_slot = std::exchange(next_slot, next_slot + each.layout.slot_count());
 }
 
 void Schema::make_optional(const void* type, std::string_view type_name) {

@@ -88,7 +88,8 @@ struct SchemaType {
 struct SchemaComponent : SchemaType, ComponentTraits {
     bool is_tag = false;  // only its presence replicates
     bool is_optional = false;
-    PairOps pairs{};  // only for a relation, whose value is a vector of PairRow
+    std::uint32_t first_slot = 0;  // its first slot in a trained model, less kModelSlots
+    PairOps pairs{};               // only for a relation, whose value is a vector of PairRow
     // For a singleton: finds its entity in a world, and makes another entity the singleton's entity. Null for
     // other components.
     ecs::Entity (*singleton)(const ecs::World& world) = nullptr;

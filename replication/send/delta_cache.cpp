@@ -6,8 +6,7 @@
 
 namespace shoal::replication::impl {
 
-DeltaCache::DeltaCache(const Shadow& shadow, Coding coding)
-    : shadow_(shadow), coding_(coding), visible_shapes_(shadow.schema()) {
+DeltaCache::DeltaCache(const Shadow& shadow) : shadow_(shadow), visible_shapes_(shadow.schema()) {
     items_.reserve(kExpectedRecords);
 }
 
@@ -16,6 +15,11 @@ void DeltaCache::clear() {
     items_.clear();
     first_.resize(std::size_t{shadow_.index_count()} * kPlaces, kNone);
     visible_shapes_.drop_unused();
+}
+
+/// Each version has the same chance: a pattern of entities and ticks would see some of them only.
+bool DeltaCache::is_learned_from(std::uint32_t entry, Tick tick) const {
+    return counts_ && ((entry * 0x9e3779b1u + tick * 0x85ebca6bu) >> 8) % learn_every_ == 0;
 }
 
 DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline, View view,
@@ -29,7 +33,7 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     };
     if (!either(&Shape::is_restricted)) view.classes = to_everyone();
     if (!either(&Shape::has_optional)) view.numbers = nullptr;
-    Item item{entry, kNone, baseline ? baseline->tick : 0, 0, 0, !baseline, view, {}};
+    Item item{entry, kNone, baseline ? baseline->tick : 0, 0, 0, !baseline, view, model_.data(), {}};
     if (baseline && older && older->tick != baseline->tick) {
         item.older = older->tick;
         item.factor = factor;
@@ -55,8 +59,8 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
         to = hidden_.remove(to, *sight, visible_shapes_, hidden_words_);
     }
     item.delta.offset = bits_.bit_count();
-    item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend, coding_);
-    if (counts_) count_decisions(shadow_.schema(), from, to, trend, *counts_);
+    item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend, model_);
+    if (is_learned_from(entry, newest.tick)) count_decisions(shadow_.schema(), from, to, trend, *counts_);
     item.delta.bits = bits_.bit_count() - item.delta.offset;
     if (sight) return item.delta;
     item.next = first;

@@ -22,10 +22,15 @@ public:
     };
 
     /// The shadow must outlive the cache.
-    explicit DeltaCache(const Shadow& shadow, Coding coding = Coding::bits);
-    Coding coding() const { return coding_; }
-    /// Counts the decisions in all images that are encoded from now on. Null: does not count.
-    void count(DecisionCounts* counts) { counts_ = counts; }
+    explicit DeltaCache(const Shadow& shadow);
+    /// All deltas of get() are encoded with this model, until the next call. It must not change before
+    /// clear().
+    void set_model(ModelView model) { model_ = model; }
+    /// Counts the decisions in one of `every` images that are encoded from now on. Null: does not count.
+    void learn(DecisionCounts* counts, std::uint32_t every) {
+        counts_ = counts;
+        learn_every_ = every;
+    }
 
     /// Calls of get(), and those whose delta was encoded already.
     struct Uses {
@@ -68,11 +73,12 @@ private:
         std::uint32_t factor;  // 0: there is no older version
         bool is_full;          // encoded without a baseline
         View view;             // View{} if every peer sees the same in both images
+        const std::uint8_t* model;
         Delta delta;
 
         bool is_alike(const Item& other) const {
-            return view == other.view && is_full == other.is_full && baseline == other.baseline &&
-                   older == other.older && factor == other.factor;
+            return model == other.model && view == other.view && is_full == other.is_full &&
+                   baseline == other.baseline && older == other.older && factor == other.factor;
         }
     };
 
@@ -81,9 +87,12 @@ private:
         return std::size_t{entry} * kPlaces + baseline % kPlaces;
     }
 
+    bool is_learned_from(std::uint32_t entry, Tick tick) const;
+
     const Shadow& shadow_;
-    const Coding coding_;
+    ModelView model_;
     DecisionCounts* counts_ = nullptr;
+    std::uint32_t learn_every_ = 1;
     Uses uses_;
     ShapeTable visible_shapes_;
     std::vector<std::uint32_t> visible_words_, baseline_words_, older_words_, kept_words_;

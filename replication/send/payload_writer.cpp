@@ -26,7 +26,7 @@ std::uint32_t index_of(std::uint64_t key) {
 
 }  // namespace
 
-PayloadWriter::PayloadWriter(const Shadow& shadow, Coding coding) : shadow_(shadow), deltas_(shadow, coding) {
+PayloadWriter::PayloadWriter(const Shadow& shadow) : shadow_(shadow), deltas_(shadow) {
     candidates_.reserve(kExpectedRecords);
     by_slot_.reserve(kExpectedRecords);
 }

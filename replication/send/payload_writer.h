@@ -31,9 +31,10 @@ public:
     };
 
     /// The shadow must outlive the writer.
-    explicit PayloadWriter(const Shadow& shadow, Coding coding = Coding::bits);
-    Coding coding() const { return deltas_.coding(); }
-    void count(DecisionCounts* counts) { deltas_.count(counts); }
+    explicit PayloadWriter(const Shadow& shadow);
+    void learn(DecisionCounts* counts, std::uint32_t every) { deltas_.learn(counts, every); }
+    /// For the next gather(): see DeltaCache.
+    void set_model(ModelView model) { deltas_.set_model(model); }
 
     /// Call it after each update of the shadow, with the tick of the update.
     void start_tick(Tick tick);

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
 constexpr double kPlayHeartbeatS = 1.0 / 30;
 constexpr double kQuietS = 0.033;
+constexpr double kModelS = 10;  // between two models
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
 constexpr double kRounding = 1e-6;  // 0.29 s at 100 Hz are 29 ticks, although 0.29 * 100 < 29
@@ -53,7 +54,11 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
                  return owner_of(shadow_.index_of(entity)) == peer || is_predictor(peer, entity);
              }),
       seen_shapes_(schema),
-      writer_(shadow_, options.coding) {
+      writer_(shadow_),
+      coding_(options.coding),
+      models_(schema, options.coding == Coding::range && options.learn_every != 0,
+              ticks_of(kModelS, options.tick_hz)) {
+    writer_.learn(models_.counts(), options.learn_every);
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
     for (const double seconds : schema.intervals())
@@ -160,6 +165,7 @@ void Sender::reconnect_peer(Peer index) {
     peer.large.reset();
     peer.view.forget_oversized();
     peer.wants_marker = true;
+    peer.model = {};
 }
 
 void Sender::replace_peer(Peer peer, const PeerOptions& options) {
@@ -388,6 +394,7 @@ Sender::PeerStats Sender::stats(Peer index) const {
     if (const Schedule* const schedule = peer.view.schedule()) stats.pending += schedule->resting_count();
     stats.slots_used = peer.view.used_count();
     stats.unjoined = peer.view.awaited_count();
+    stats.model = models_.number_of(peer.model);
     return stats;
 }
 
@@ -652,7 +659,9 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.predicts = predicts_;
     header.has_inputs = has_inputs_;
     header.margin = peer.margin;
-    header.coding = writer_.coding();
+    header.coding = coding_;
+    header.model = models_.number_of(peer.model);
+    writer_.set_model(coding_ == Coding::bits ? ModelView() : models_.model_of(peer.model));
     // Leaves room for the longest group marker. Its place is taken below, by a marker with fewer bits or
     // none.
     header.group = StateHeader::Group{kMaxPacketDistance, kMaxPacketDistance};

@@ -17,6 +17,7 @@
 #include "../scope/scope.h"
 #include "audience.h"
 #include "flight.h"
+#include "learned_models.h"
 #include "payload_writer.h"
 #include "peer_view.h"
 
@@ -29,7 +30,8 @@ struct SenderOptions {
     double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
     // The tag of the entities that this sender replicates; it must not be in the schema. Null: Replicated.
     ecs::ComponentId tag = {};
-    Coding coding = Coding::range;  // how the state of entities becomes bits
+    Coding coding = Coding::range;   // how the state of entities becomes bits
+    std::uint32_t learn_every = 30;  // Coding::range: learns from one in so many records; 0: from none
     // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
     bool keeps_deliveries = false;
 };
@@ -64,6 +66,7 @@ public:
         std::uint32_t slots_used = 0;    // entity slots in use
         std::uint32_t waiting = 0;       // entities that wait for a slot
         std::uint32_t unjoined = 0;      // see start_peer()
+        std::uint8_t model = 0;          // number of the trained model in use; 0: the built-in one
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.
@@ -171,9 +174,17 @@ public:
     const DeltaCache::Uses& cache_uses() const { return writer_.cache_uses(); }
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
-    /// For a trainer of models: counts the decisions in all images that are encoded from now on. Null: ends
-    /// this.
-    void count_decisions(DecisionCounts* counts) { writer_.count(counts); }
+
+    /// The models of the range coder.
+    const LearnedModels& models() const { return models_; }
+    /// As LearnedModels. A peer with another schema is offered none.
+    bool renew_model() { return models_.renew(tick_); }
+    bool load_model(std::span<const std::byte> bytes) {
+        return coding_ == Coding::range && models_.load(bytes, tick_);
+    }
+    bool offer_model(Peer peer) { return !state(peer).numbers && models_.offer(state(peer).model); }
+    bool confirm_model(Peer peer, std::uint8_t number) { return models_.confirm(state(peer).model, number); }
+
     /// Who sees which entity. What is set here has an effect from the next update() on.
     Scope& scope() { return scope_; }
     const Scope& scope() const { return scope_; }
@@ -226,6 +237,7 @@ private:
         std::set<std::uint32_t> to_rebase;  // requests that wait
         double rebases = 0;                 // rebases of this peer, less those it has earned back since
         bool is_held = false;
+        LearnedModels::Peer model;
         bool sees_all = false;                      // see PeerOptions
         bool wants_marker = true;                   // send a completion marker, even if there are no records
         bool sends_inputs = false;                  // report_margin() was called
@@ -312,6 +324,8 @@ private:
     std::vector<ToSend> to_send_;           // by send_now() since the last update()
     std::vector<std::uint32_t> new_roles_;  // since the last update(): the entries whose peers' roles changed
     PayloadWriter writer_;
+    const Coding coding_;
+    LearnedModels models_;
     Tick tick_ = 0;
     bool updated_ = false;
 };

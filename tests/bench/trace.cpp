@@ -2,7 +2,7 @@
 // by bit whenever the client is complete.
 //
 //   build/bench/trace --format cubes|q3 FILE [--distance D] [--loss P] [--seed S] [--frames N] [--udp]
-//                      [--coding range|bits]
+//                      [--coding range|bits] [--model FILE] [--save-model FILE]
 //
 //   trace.frames                            frames replayed
 //   trace.frames_compared                   frames at which the client was complete: the worlds were compared
@@ -12,7 +12,9 @@
 //   trace.encode_us_per_frame               CPU time of the server: update the shadow, encode, send
 //   trace.decode_us_per_frame               CPU time of the client: receive, decode, apply to the world
 //   trace.allocations_per_frame             of both sides, in the second half of the frames
-// Byte counts do not include frames without a baseline. The exit code is 1 after a mismatch.
+// With --save-model the server learns from each frame, and writes its model at the end. With --model the
+// server and the client begin with the model of an earlier run. Byte counts do not include frames without a
+// baseline. The exit code is 1 after a mismatch.
 
 #include <ctime>
 
@@ -45,6 +47,7 @@ struct Options {
     std::size_t frames = SIZE_MAX;
     bool udp = false;
     replication::Coding coding = replication::Coding::range;
+    std::string model, save_model;
 };
 
 [[noreturn]] void fail(const std::string& why) {
@@ -79,6 +82,10 @@ Options parse(int argc, char** argv) {
             options.format = value;
         else if (flag == "--coding")
             options.coding = value == "bits" ? replication::Coding::bits : replication::Coding::range;
+        else if (flag == "--model")
+            options.model = value;
+        else if (flag == "--save-model")
+            options.save_model = value;
         else if (flag == "--distance")
             options.distance = number<std::size_t>(flag, value);
         else if (flag == "--loss")
@@ -231,6 +238,8 @@ Result replay(Workload& workload, const Options& options) {
     replication::ServerOptions server_options;
     server_options.sender.tick_hz = workload.frames_per_second();
     server_options.sender.coding = options.coding;
+    server_options.renew_model_s = 0;
+    if (!options.save_model.empty()) server_options.sender.learn_every = 1;
     server_options.host.connection.first_bytes_per_second = 1'000'000'000;
     server_options.host.connection.max_bytes_per_second = 1'000'000'000;
     server_options.host.seed[0] = std::byte{1};
@@ -243,6 +252,10 @@ Result replay(Workload& workload, const Options& options) {
 
     const net::Duration step(static_cast<std::int64_t>(1e6 / workload.frames_per_second()));
     net::Time now = step;
+    if (!options.model.empty()) {
+        const auto model = trace::read_file(options.model);
+        if (!model || !server.load_model(std::as_bytes(std::span(*model)))) fail("no model of this schema");
+    }
     client.connect(server_address);
     for (int i = 0; i < 60 && !client.is_connected(); ++i) {
         now += step;
@@ -253,6 +266,13 @@ Result replay(Workload& workload, const Options& options) {
     }
     client.update(now);
     up.carry(0, server.host(), now);
+    for (int i = 0; i < 60 && !options.model.empty(); ++i) {  // until the client has the model
+        now += step;
+        server.tick(now);
+        down.carry(0, client.endpoint(), now);
+        client.update(now);
+        up.carry(0, server.host(), now);
+    }
     if (!client.is_connected()) fail("the client could not connect");
 
     Result result;
@@ -310,6 +330,13 @@ Result replay(Workload& workload, const Options& options) {
         const std::size_t frame = result.frames + extra;
         result.last_compared = run_frame(frame, static_cast<std::ptrdiff_t>(frame) - 6, false);
         if (result.last_compared) compare();
+    }
+    if (!options.save_model.empty()) {
+        if (!server.renew_model()) fail("too little traffic for a model");
+        const std::vector<std::byte> model = server.save_model();
+        std::ofstream(options.save_model, std::ios::binary)
+            .write(reinterpret_cast<const char*>(model.data()), static_cast<std::streamsize>(model.size()));
+        std::printf("trace.model_bytes=%zu\n", model.size());
     }
     return result;
 }

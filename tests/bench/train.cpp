@@ -35,17 +35,37 @@ using Counts = std::vector<std::array<double, 2>>;  // by slot
 
 constexpr double kEnough = 50;  // a slot with fewer decisions borrows from its neighbours
 
+/// Returns the counts of the slots that do not depend on the schema, with those of the slots in their place.
+Counts folded(const DecisionCounts& counts, const replication::Schema& schema) {
+    using namespace replication::impl;
+    Counts out(kModelSlots);
+    const auto add = [&](unsigned from, unsigned to, unsigned count) {
+        for (unsigned i = 0; i < count; ++i)
+            for (unsigned value = 0; value < 2; ++value) out[to + i][value] += counts[from + i][value];
+    };
+    add(0, 0, kModelSlots);
+    for (const SchemaComponent& component : schema.components()) {
+        const unsigned first = kModelSlots + component.first_slot;
+        add(first, kChangedSlot, kChangedSlots);
+        for (const LaneGroup& group : component.layout.groups()) {
+            add(first + group.slot, kDiffersSlot, kDiffersSlots);
+            if (component.layout.lanes()[group.first].kind == LaneKind::real)
+                add(first + group.slot + kDiffersSlots, kByBitsSlot, 4);
+        }
+        for (const Part& part : component.layout.parts()) add(first + part.slot, kDiffersSlot, kDiffersSlots);
+    }
+    return out;
+}
+
 /// Encodes `frames` frames of a world for a peer that acknowledges each one `distance(frame)` frames later.
-std::unique_ptr<DecisionCounts> count(const char* name, ecs::World& world, const replication::Schema& schema,
-                                      double hz, std::size_t frames,
-                                      const std::function<void(std::size_t)>& step,
-                                      const std::function<std::size_t(std::size_t)>& distance) {
+Counts count(const char* name, ecs::World& world, const replication::Schema& schema, double hz,
+             std::size_t frames, const std::function<void(std::size_t)>& step,
+             const std::function<std::size_t(std::size_t)>& distance) {
     if (!schema.error().empty()) std::printf("%s: %s\n", name, schema.error().c_str()), std::exit(2);
-    auto counts = std::make_unique<DecisionCounts>();
     replication::impl::SenderOptions options;
     options.tick_hz = hz;
+    options.learn_every = 1;
     replication::impl::Sender sender(world, schema, options);
-    sender.count_decisions(counts.get());
     const auto peer = sender.add_peer();
     std::deque<std::pair<std::size_t, std::uint64_t>> sent;  // frame, packet
     std::uint64_t number = 0;
@@ -62,10 +82,10 @@ std::unique_ptr<DecisionCounts> count(const char* name, ecs::World& world, const
     }
     std::printf("train.%s.bytes_per_frame=%.1f\n", name,
                 static_cast<double>(bytes) / static_cast<double>(frames));
-    return counts;
+    return folded(sender.models().learned(), schema);
 }
 
-void add(Counts& to, const DecisionCounts& counts, double weight) {
+void add(Counts& to, const Counts& counts, double weight) {
     for (unsigned i = 0; i < kModelSlots; ++i)
         for (unsigned value = 0; value < 2; ++value) to[i][value] += weight * counts[i][value];
 }
@@ -147,7 +167,7 @@ int main(int argc, char** argv) {
                 "cubes", world, schema, 60, workload.frame_count(),
                 [&](std::size_t frame) { workload.apply(world, frame); },
                 [&](std::size_t) { return distance; });
-            add(total, *counts, 1);
+            add(total, counts, 1);
         }
     }
     for (const unsigned seed : {1u, 2u, 3u, 4u}) {
@@ -158,7 +178,7 @@ int main(int argc, char** argv) {
         const auto counts = count(
             "match", world, schema, train::Match::kHz, 9'000, [&](std::size_t) { match.step(); },
             [&](std::size_t frame) { return seed + frame / 100 % 3; });
-        add(total, *counts, 0.5);
+        add(total, counts, 0.5);
     }
     {
         ecs::World world;
@@ -168,7 +188,7 @@ int main(int argc, char** argv) {
         const auto counts = count(
             "demo", world, schema, 30, 3'000, [&](std::size_t) { simulation.step(1 / 30.0f); },
             [&](std::size_t frame) { return 1 + frame / 100 % 6; });
-        add(total, *counts, 0.5);
+        add(total, counts, 0.5);
     }
     if (!path.empty()) write(fit(total), path);
     return 0;

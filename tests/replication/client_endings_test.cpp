@@ -93,6 +93,9 @@ TEST(ClientEndings, AMalformedMessageEndsTheConnectionWhicheverItIs) {
         bytes({12}),
         bytes({12, 1, 2, 3}),
         write_control(OwnedRefusal{}),  // of a component that the player does not decide
+        bytes({13}),
+        write_control(NextModel{1, {1, 2, 3}}),
+        write_control(HasModel{1}),  // a client says this
         bytes({24}),
         write_control(NextTicket{{}, 5}),  // of nobody
         longer(write_control(NextTicket{{PlayerId{9}, {}}, 5})),

@@ -82,8 +82,22 @@ bool is_legal(const Schema& schema, const Image& image) {
     return true;
 }
 
+/// No model, the built-in one, and a trained one with any probabilities.
+struct AllModels {
+    explicit AllModels(const Schema& schema) : trained(untrained_model(schema)) {
+        std::mt19937 random(9);
+        for (std::uint8_t& p : trained)
+            p = static_cast<std::uint8_t>(random() % 4 == 0 ? random() % 2 * 254 + 1 : 1 + random() % 255);
+    }
+    ModelView pick(int round) const {
+        return round % 3 == 0 ? ModelView() : round % 3 == 1 ? ModelView(kBuiltInModel) : ModelView(trained);
+    }
+    CodecModel trained;
+};
+
 TEST(Codec, AnyImageIsReadBackWithAnyBaselineAndTrend) {
     Images images(1);
+    const AllModels models(images.schema);
     ShapeTable shapes(images.schema);
     std::vector<std::uint32_t> words;
     std::size_t most_bits = 3 * kMaxGolombBits;  // three counts; then a gap and the value per component
@@ -95,18 +109,18 @@ TEST(Codec, AnyImageIsReadBackWithAnyBaselineAndTrend) {
         BitWriter out;
         const bool is_same = from.shape == to.shape && std::ranges::equal(from.words, to.words);
         const Trend trend = images.pick_trend(from);
-        const Coding coding = round % 2 == 0 ? Coding::bits : Coding::range;
-        ASSERT_EQ(write_image(images.schema, from, to, out, nullptr, trend, coding), !is_same);
-        if (coding == Coding::bits) {
+        const ModelView model = models.pick(round);
+        ASSERT_EQ(write_image(images.schema, from, to, out, nullptr, trend, model), !is_same);
+        if (model.empty()) {
             ASSERT_LE(from.shape ? 0 : out.bit_count(), most_bits);
         }
-        if (!trend.older.shape && coding == Coding::bits) {
+        if (!trend.older.shape && model.empty()) {
             ASSERT_EQ(measure_image(images.schema, from, to), out.bit_count());
         }
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
         const Trend theirs{mirror(shapes, trend.older), trend.factor};
-        const Shape* shape = read_image(shapes, mirror(shapes, from), in, words, theirs, coding);
+        const Shape* shape = read_image(shapes, mirror(shapes, from), in, words, theirs, model);
         ASSERT_TRUE(shape && in.at_padding());
         ASSERT_EQ(shape->components, to.shape->components);
         ASSERT_TRUE(std::equal(words.begin(), words.end(), to.words.begin(), to.words.end()));
@@ -140,6 +154,7 @@ TEST(Codec, BitsDependOnTheImagesOnly) {
 
 TEST(Codec, EveryTruncatedPrefixIsRefused) {
     Images images(4);
+    const AllModels models(images.schema);
     ShapeTable shapes(images.schema);
     std::vector<std::uint32_t> words;
     for (int round = 0; round < 400; ++round) {
@@ -148,14 +163,14 @@ TEST(Codec, EveryTruncatedPrefixIsRefused) {
         BitWriter out;
         const Trend trend = images.pick_trend(from);
         const Trend theirs{mirror(shapes, trend.older), trend.factor};
-        const Coding coding = round % 2 == 0 ? Coding::bits : Coding::range;
-        write_image(images.schema, from, to, out, nullptr, trend, coding);
+        const ModelView model = models.pick(round);
+        write_image(images.schema, from, to, out, nullptr, trend, model);
         const auto whole = bytes_of(out);
         for (std::size_t size = 0; size < whole.size(); ++size) {
             const std::unique_ptr<std::byte[]> exact(new std::byte[size]);
             std::copy_n(whole.data(), size, exact.get());
             BitReader in({exact.get(), size});
-            ASSERT_EQ(read_image(shapes, mirror(shapes, from), in, words, theirs, coding), nullptr)
+            ASSERT_EQ(read_image(shapes, mirror(shapes, from), in, words, theirs, model), nullptr)
                 << size << " of " << whole.size();
         }
     }
@@ -163,6 +178,7 @@ TEST(Codec, EveryTruncatedPrefixIsRefused) {
 
 TEST(Codec, AnyBitsGiveAValidImageOrNone) {
     Images images(5);
+    const AllModels models(images.schema);
     ShapeTable shapes(images.schema);
     std::vector<std::uint32_t> words, again;
     int legal = 0;
@@ -172,8 +188,8 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
         Trend trend = images.pick_trend(from);
         trend.older = mirror(shapes, trend.older);
         BitWriter out;
-        const Coding coding = round % 4 < 2 ? Coding::bits : Coding::range;
-        write_image(images.schema, from, mirror(shapes, to), out, nullptr, trend, coding);
+        const ModelView model = models.pick(round / 2);
+        write_image(images.schema, from, mirror(shapes, to), out, nullptr, trend, model);
         std::vector<std::byte> bytes = bytes_of(out);
         if (round % 2 == 0) {
             for (std::byte& byte : bytes) byte = static_cast<std::byte>(images.random.below(256));
@@ -184,16 +200,16 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
             }
         }
         BitReader in(bytes);
-        const Shape* shape = read_image(shapes, from, in, words, trend, coding);
+        const Shape* shape = read_image(shapes, from, in, words, trend, model);
         if (!shape) continue;
         ++legal;
         const Image image{shape, words};
         ASSERT_TRUE(is_legal(images.schema, image));
         BitWriter canonical;
-        write_image(images.schema, from, image, canonical, nullptr, trend, coding);
+        write_image(images.schema, from, image, canonical, nullptr, trend, model);
         const auto rewritten = bytes_of(canonical);
         BitReader second(rewritten);
-        ASSERT_EQ(read_image(shapes, from, second, again, trend, coding), shape);
+        ASSERT_EQ(read_image(shapes, from, second, again, trend, model), shape);
         ASSERT_EQ(again, words);
     }
     EXPECT_GT(legal, 1'000);

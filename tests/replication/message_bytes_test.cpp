@@ -54,6 +54,8 @@ TEST(MessageBytes, OfControlMessages) {
     ticket.secret[15] = std::byte{9};
     expect_bytes(NextTicket{ticket, 0x0807},
                  bytes({24, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 7, 8, 0, 0}));
+    expect_bytes(NextModel{3, {9}}, bytes({13, 3, 0b1001001, 0}));
+    expect_bytes(HasModel{2}, bytes({14, 2}));
     expect_bytes(Resumed{true, {1, 2}, 3}, bytes({25, 0b11, 0, 0, 0, 0b100, 0, 0, 0, 0b110, 0}));
     expect_bytes(OwnedRefusal{1, 2, 3, 4, ""}, bytes({12, 1, 0, 0, 0, 2, 0, 3, 0, 0, 0, 4, 0, 0}));
     expect_bytes(ActionResults{5, {{ActionStream::independent, 3, true, {}, ""}}},

@@ -214,6 +214,18 @@ ComponentIndex game_index(std::string_view name) {
 
 constexpr std::uint32_t kFewSlots = 64;
 
+/// The sender uses a model with any probabilities from now on.
+void give_model(Pair& pair, Race& race, sim::Random& random) {
+    CodecModel model = untrained_model(pair.schema);
+    for (std::uint8_t& p : model)
+        if (random.chance(0.1)) p = static_cast<std::uint8_t>(1 + random.below(255));
+    ASSERT_TRUE(pair.sender.load_model(write_model(model, pair.schema)));
+    ASSERT_TRUE(pair.sender.offer_model(pair.peer));
+    const std::uint8_t number = pair.sender.models().number();
+    ASSERT_NO_FATAL_FAILURE(race.add_model(number, pair.sender.models().bytes()));
+    ASSERT_TRUE(pair.sender.confirm_model(pair.peer, number));
+}
+
 void converse(std::uint64_t seed, bool is_hostile, Coverage& seen) {
     sim::Random random(seed);
     static constexpr Tick kFirstTicks[] = {1, 1'000, 0xffffffe0u, 0x7ffffff0u};
@@ -230,6 +242,9 @@ void converse(std::uint64_t seed, bool is_hostile, Coverage& seen) {
     path.delay = random.pick({0.0, 0.3, 0.7});
     bool is_over = false;
     for (int step = 0; step < 40 && !is_over; ++step) {
+        if (step == 10 && seed % 2 == 0) {
+            ASSERT_NO_FATAL_FAILURE(give_model(pair, race, random));
+        }
         director.step();
         pair.tick();
         path.send(capacity);
@@ -247,7 +262,7 @@ TEST(NaiveStateDecoder, ReadsWhatTheSenderWrites) {
     }
     for (const int count : {seen.accepted, seen.at_anchor, seen.other, seen.same, seen.full, seen.later_full,
                             seen.despawns[0], seen.despawns[1], seen.no_anchor, seen.markers, seen.others,
-                            seen.empty, seen.reordered, seen.complete, seen.large})
+                            seen.empty, seen.reordered, seen.complete, seen.large, seen.trained})
         EXPECT_GT(count, 0);
 }
 

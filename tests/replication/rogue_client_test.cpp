@@ -108,7 +108,9 @@ TEST(Server, MalformedMessagesEndTheConnection) {
         write_control(Rebase{std::vector<std::uint32_t>(Rebase::kMax + 1)}),
         {std::byte{1}, std::byte{0xd}, std::byte{0}, std::byte{0}},  // two slots, but not their bits
         longer(write_control(CanLoad{}), 1),
+        write_control(HasModel{1}),  // none was sent
         // What only a server says.
+        write_control(NextModel{}),
         write_control(Welcome{1, 1}),
         write_control(ActionResults{}),
         {std::byte{5}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}},

@@ -84,6 +84,10 @@ Plan plan_of(std::uint64_t seed) {
     plan.server.host.handshake_timeout = std::chrono::seconds(20);
     plan.server.sender.tick_hz = plan.tick_hz;
     if (seed % 4 == 1) plan.server.sender.coding = replication::Coding::bits;
+    if (seed % 4 == 2) {
+        plan.server.renew_model_s = 1;
+        plan.server.sender.learn_every = 1;
+    }
     static constexpr double kHistories[] = {0.6, 0.6, 0.1, 0.02, 2.0};
     plan.server.sender.history_s = random.pick(kHistories);
     static constexpr std::uint64_t kRatesPerSecond[] = {256'000, 256'000, 20'000, 8'000, 4'000};

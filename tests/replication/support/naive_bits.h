@@ -66,6 +66,7 @@ public:
         const std::uint64_t ones = range_ / 256 * model_[slot];
         return decide(range_ - ones, ones);
     }
+    bool in_string() const { return model_ != nullptr; }
 
     /// "Range coder"
     void begin_string(const std::uint8_t* model) {

@@ -43,6 +43,7 @@ struct Payload {
     std::uint32_t older = 0;
     bool is_listed = false, is_uniform = false;
     bool is_complete = false, is_coded = false;
+    unsigned model = 0;                                 // 0: the built-in one
     std::uint32_t distance = 0, others = 0, quiet = 0;  // complete
     std::vector<Record> records;
 };
@@ -104,6 +105,12 @@ public:
         return std::pair{marker_->tick - marker_->quiet, marker_->tick};
     }
 
+    /// "13 model". Returns false if the bytes are invalid.
+    bool add_model(unsigned number, std::span<const std::byte> bytes) {
+        models_[number] = trained_model(schema_, built_in(), bytes);
+        return !models_[number].empty();
+    }
+
     /// The payload of the last receive(); whole only if it was accepted.
     const Payload& payload() const { return payload_; }
     /// The slots of the records of its anchor's packet, ascending, if they are listed.
@@ -124,6 +131,8 @@ public:
     }
 
 private:
+    static const std::uint8_t* built_in() { return shoal::replication::impl::kBuiltInModel.data(); }
+
     /// "State payload". Returns the number of records.
     std::uint32_t read_header(std::uint64_t number, Bits& bits) {
         std::uint32_t anchor_distance = 0;
@@ -150,6 +159,10 @@ private:
         }
         const std::uint32_t count = bits.golomb(3);
         payload_.is_coded = bits.bit();
+        if (payload_.is_coded && bits.bit()) {
+            payload_.model = static_cast<unsigned>(bits.number(2));
+            if (models_.count(payload_.model) == 0) bits.refuse("a model that was not sent");
+        }
         if (anchor_distance == 0 || !bits.ok()) return count;
         if (anchor_distance > number || ticks_.count(number - anchor_distance) == 0) {
             bits.refuse("an anchor that was not accepted");
@@ -257,8 +270,9 @@ private:
 
     State read_image(Bits& bits, const State* base, const Trend& trend) {
         const bool is_string = payload_.is_coded && (base != nullptr || !bits.bit());
-        if (is_string) bits.begin_string(shoal::replication::impl::kBuiltInModel.data());
-        State out = StateReader(schema_, bits).read(base, trend);
+        const bool is_trained = payload_.model != 0;
+        if (is_string) bits.begin_string(is_trained ? models_[payload_.model].data() : built_in());
+        State out = StateReader(schema_, bits, is_string && is_trained).read(base, trend);
         if (is_string) bits.end_string();
         return out;
     }
@@ -355,9 +369,10 @@ private:
 
     Description schema_;
     std::uint32_t max_slots_;
-    std::map<std::uint64_t, std::uint32_t> ticks_;   // of accepted packets, by number
-    std::map<std::uint32_t, std::uint32_t> newest_;  // by slot: tick of its newest record
-    std::map<std::uint32_t, Replica> replicas_;      // by slot
+    std::map<unsigned, std::vector<std::uint8_t>> models_;  // by number
+    std::map<std::uint64_t, std::uint32_t> ticks_;          // of accepted packets, by number
+    std::map<std::uint32_t, std::uint32_t> newest_;         // by slot: tick of its newest record
+    std::map<std::uint32_t, Replica> replicas_;             // by slot
     struct Marker {
         std::uint64_t number = 0;  // of its packet
         std::uint32_t tick = 0, distance = 0, others = 0, quiet = 0;

@@ -46,7 +46,7 @@ inline void compare_with_naive(const Image& ours, const naive::State& theirs) {
 struct Coverage {
     int accepted = 0, refused = 0, at_anchor = 0, other = 0, same = 0, full = 0, later_full = 0, ahead = 0;
     int despawns[3] = {}, no_anchor = 0, markers = 0, others = 0, empty = 0, reordered = 0, complete = 0;
-    int flipped_accepted = 0, flipped_refused = 0, large = 0, listed = 0, uniform = 0, older = 0;
+    int flipped_accepted = 0, flipped_refused = 0, large = 0, trained = 0, listed = 0, uniform = 0, older = 0;
     std::map<std::string, int> reasons;
 };
 
@@ -73,6 +73,13 @@ public:
         ASSERT_NO_FATAL_FAILURE(compare_versions());
         (is_accepted ? seen_.accepted : seen_.refused) += 1;
         if (!is_accepted) seen_.reasons[decoder.why()] += 1;
+    }
+
+    /// Both decoders get a trained model.
+    void add_model(std::uint8_t number, std::span<const std::byte> bytes) {
+        ASSERT_TRUE(receiver_.decoder().add_model(number, bytes));
+        ASSERT_TRUE(decoder.add_model(number, bytes));
+        models_[number] = *read_model(bytes, shapes_.schema());
     }
 
     /// After an apply().
@@ -179,7 +186,10 @@ private:
                 if (record.older_tick) trend.older = baselines[{record.slot, *record.older_tick}];
                 seen_.older += record.older_tick.has_value();
             }
-            const Shape* const shape = read_image(shapes_, base, in, words_, trend, header.coding);
+            const ModelView model = header.coding == Coding::bits ? ModelView()
+                                    : header.model == 0           ? ModelView(kBuiltInModel)
+                                                                  : ModelView(models_.at(header.model));
+            const Shape* const shape = read_image(shapes_, base, in, words_, trend, model);
             ASSERT_NE(shape, nullptr);
             ASSERT_NO_FATAL_FAILURE(compare_with_naive({shape, words_}, record.state));
         }
@@ -189,10 +199,12 @@ private:
         seen_.others += theirs.others > 0;
         seen_.empty += theirs.records.empty();
         seen_.large += bytes.size() > 1'300;
+        seen_.trained += header.model != 0;
     }
 
     Receiver& receiver_;
     ShapeTable shapes_;
+    std::map<unsigned, CodecModel> models_;  // by number
     std::vector<std::uint32_t> words_;
     Coverage& seen_;
 };

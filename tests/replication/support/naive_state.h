@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,64 @@ struct Value {
 /// By index of the component.
 using State = std::map<std::uint32_t, Value>;
 
+/// "Range coder": the slots of a group in a trained model, after its first 16.
+inline unsigned slots_of(const Lane& lane) {
+    if (lane.kind == LaneKind::real) return 4;
+    if (lane.kind != LaneKind::symbol || lane.greatest == 1) return 0;
+    return lane.bits() <= 10 ? 3 * ((1u << lane.bits()) - 1) : 2 * lane.bits();
+}
+
+inline unsigned slots_of(const Component& component) {
+    const std::vector<Lane> lanes = lanes_of(component.fields);
+    const std::vector<Group> groups = groups_of(lanes);
+    const std::size_t pieces = groups.size() + list_parts(component.parts).size();
+    if (component.is_tag || pieces == 0) return 0;
+    unsigned slots = 4 + 16 * static_cast<unsigned>(pieces);
+    for (const Group& group : groups) slots += slots_of(lanes[group.first]);
+    return slots;
+}
+
+/// "Symbol": what a trained model begins with.
+inline void add_symbol(const Lane& lane, std::vector<std::uint8_t>& model) {
+    const unsigned n = lane.bits();
+    if (n > 10) return model.resize(model.size() + 2 * n, 51);
+    for (unsigned prefix = 1; prefix < 1u << n; ++prefix) {
+        const unsigned m = n + 1 - width_of(prefix);
+        const bool has_zeros = prefix == 1u << (width_of(prefix) - 1);
+        const unsigned second = 256 / m;
+        model.push_back(!lane.is_bounded && has_zeros && m > 3 ? 64 : 128);
+        model.push_back(static_cast<std::uint8_t>(second > 255 ? 255 : second));
+        model.push_back(static_cast<std::uint8_t>(second > 255 ? 1 : 256 - second));
+    }
+}
+
+/// "13 model": the bytes of a trained model. Empty if they are invalid. The hash is not read.
+inline std::vector<std::uint8_t> trained_model(const Description& schema, const std::uint8_t* built_in,
+                                               std::span<const std::byte> bytes) {
+    std::vector<std::uint8_t> model(built_in, built_in + 3'008);
+    const auto copy = [&](unsigned from, unsigned count) {
+        model.insert(model.end(), built_in + from, built_in + from + count);
+    };
+    for (const auto& [id, component] : schema) {
+        if (slots_of(component) == 0) continue;
+        copy(2892, 4);
+        const std::vector<Lane> lanes = lanes_of(component.fields);
+        for (const Group& group : groups_of(lanes)) {
+            const Lane& lane = lanes[group.first];
+            copy(2896, 16);
+            if (lane.kind == LaneKind::real) copy(2912, 4);
+            if (lane.kind == LaneKind::symbol && lane.greatest != 1) add_symbol(lane, model);
+        }
+        for (std::size_t i = 0; i < list_parts(component.parts).size(); ++i) copy(2896, 16);
+    }
+    Bits bits(bytes);
+    bits.number(32), bits.number(32);
+    std::size_t at = bits.golomb(1);
+    for (; bits.ok() && at < model.size(); at += 1 + std::size_t{bits.golomb(1)})
+        if ((model[at] = static_cast<std::uint8_t>(bits.number(8))) == 0) return {};
+    return bits.ok() && at == model.size() ? model : std::vector<std::uint8_t>();
+}
+
 /// "Trend".
 struct Trend {
     const State* older = nullptr;
@@ -42,7 +101,9 @@ inline std::uint32_t factor_of(std::uint32_t age, std::uint32_t older) {
 /// Reads groups, parts and components.
 class StateReader {
 public:
-    StateReader(const Description& schema, Bits& bits) : bits_(bits) {
+    /// `is_trained`: the string has a trained model.
+    StateReader(const Description& schema, Bits& bits, bool is_trained = false)
+        : bits_(bits), is_trained_(is_trained) {
         for (const auto& [id, component] : schema) components_.push_back(&component);
     }
 
@@ -153,6 +214,10 @@ private:
         if (base != nullptr) out = *base;
         older_ = older;
         last_ = 5;
+        unsigned slot = 3'008;  // the first one of this component
+        for (std::size_t i = 0; components_[i] != &component; ++i) slot += slots_of(*components_[i]);
+        const unsigned changed_slot = is_trained_ ? slot : 2'892;
+        slot += 4;
         const std::size_t count = component.is_tag ? 0 : groups.size() + parts.size();
         std::vector<bool> mine;
         if (has_moved_) {
@@ -161,7 +226,7 @@ private:
         }
         const bool any = std::find(mine.begin(), mine.end(), true) != mine.end();
         const unsigned known = base == nullptr ? 0 : !has_moved_ ? 1 : any ? 3 : 2;
-        if (count == 0 || !(is_usual_ ? any : bits_.bit(2892 + known))) return out;
+        if (count == 0 || !(is_usual_ ? any : bits_.bit(changed_slot + known))) return out;
         std::size_t piece = 0;
         unsigned before = 0;
         const auto differs = [&] {
@@ -169,13 +234,18 @@ private:
             ++piece;
             if (is_usual_) return moves;
             if (count == 1) return true;
-            const bool is_one = bits_.bit(2896 + 4 * (known < 2 ? known : 2 + moves) + before);
+            const bool is_one =
+                bits_.bit((is_trained_ ? slot : 2'896) + 4 * (known < 2 ? known : 2 + moves) + before);
             before = (before != 0 ? 2u : 0u) + is_one;
             return is_one;
         };
-        for (const Group& group : groups)
+        for (const Group& group : groups) {
+            own_slot_ = is_trained_ ? std::optional(slot + 16) : std::nullopt;
             if (differs()) read_group(lanes, group, base, out.lanes);
-        for (std::size_t i = 0; i < parts.size() && bits_.ok(); ++i)
+            slot += 16 + slots_of(lanes[group.first]);
+        }
+        own_slot_.reset();
+        for (std::size_t i = 0; i < parts.size() && bits_.ok(); ++i, slot += 16)
             if (differs()) out.parts[i] = part(parts[i].part, base != nullptr ? &base->parts[i] : nullptr);
         check_lengths(parts, out);
         return out;
@@ -304,10 +374,8 @@ private:
                 case LaneKind::symbol:
                     if (lane.greatest == 1) {
                         value = 1 - value;
-                    } else if (lane.is_bounded) {
-                        value = static_cast<std::uint32_t>(bits_.number(lane.bits()));
                     } else {
-                        value = bits_.golomb(3);
+                        value = symbol(lane, has_base, value);
                     }
                     break;
                 case LaneKind::real:
@@ -323,6 +391,30 @@ private:
         }
     }
 
+    /// "Symbol"
+    std::uint32_t symbol(const Lane& lane, bool has_base, std::uint32_t base) {
+        const unsigned n = lane.bits();
+        if (own_slot_ && n <= 10) {
+            std::uint32_t prefix = 1;
+            bool follows = has_base;
+            for (unsigned left = n; left > 0; --left) {
+                const bool old = (base >> (left - 1) & 1) != 0;
+                const bool bit = bits_.bit(*own_slot_ + 3 * (prefix - 1) + (!follows ? 0 : old ? 2 : 1));
+                follows = follows && bit == old;
+                prefix = 2 * prefix + bit;
+            }
+            return prefix - (1u << n);
+        }
+        if (own_slot_ && has_base) {
+            for (unsigned left = n; left > 0; --left) {
+                const unsigned i = left - 1;
+                if (bits_.bit(*own_slot_ + 2 * i + (base >> i & 1))) base ^= 1u << i;
+            }
+            return base;
+        }
+        return lane.is_bounded ? static_cast<std::uint32_t>(bits_.number(n)) : bits_.golomb(3);
+    }
+
     static std::int32_t whole(std::uint32_t lane) {
         const float value = std::bit_cast<float>(lane);
         return value > -16'777'216.f && value < 16'777'216.f ? static_cast<std::int32_t>(value) : 0;
@@ -334,7 +426,7 @@ private:
             return static_cast<std::uint32_t>(expected(now, then));
         };
         const bool moves = base != before;
-        if (!bits_.bit(2912 + (has_base ? 2 : 0) + moves)) {
+        if (!bits_.bit(own_slot_.value_or(2'912) + (has_base ? 2 : 0) + moves)) {
             const std::uint32_t number = static_cast<std::uint32_t>(whole(base));
             const std::uint32_t moved = change(number, static_cast<std::uint32_t>(whole(before)));
             const unsigned width = width_of(zigzag(moved));
@@ -438,6 +530,8 @@ private:
     bool has_moved_ = false;        // it is known which groups and parts moved
     const Value* older_ = nullptr;  // the older version's value of the component that is being read
     unsigned last_ = 5;
+    const bool is_trained_;
+    std::optional<unsigned> own_slot_;  // of the group in a trained model, after its first 16
 };
 
 }  // namespace naive_replication
