@@ -88,6 +88,7 @@ private:
         PlayerId id;
         WorldHash::Sum sum;
         std::uint64_t disturbances = 0;  // so far: what makes predictions of this player wrong
+        bool has_input = false;          // before the first input in time, a missing one is not counted
     };
     /// A client's process.
     struct Guest {
@@ -315,7 +316,7 @@ void RehearsalRun::take_stats() {
                                            inputs.joined_presses + inputs.dropped_presses +
                                            player.late_actions + actions.rejected + actions.dropped +
                                            actions.deferred;
-        records.push_back({id, server_->view(id).hash(hash_), disturbances});
+        records.push_back({id, server_->view(id).hash(hash_), disturbances, inputs.in_time != 0});
         if (player.stats.owned.refused != 0 && first_refusal_ == 0) first_refusal_ = server_->current_tick();
     });
 }
@@ -541,7 +542,7 @@ void RehearsalRun::check_prediction(Guest& guest, PlayerId id) {
     };
     if (std::ranges::none_of(of_.deterministic_, is_named)) return;
     const Record *const before = record(last.after - kAftermath, id), *const at = record(last.tick, id);
-    if (!before || !at || before->disturbances != at->disturbances) return;
+    if (!before || !before->has_input || !at || before->disturbances != at->disturbances) return;
     fail(std::string(last.component),
          "the client predicted it wrongly at tick " + std::to_string(last.tick) +
              ", but all inputs and actions came in time: does the step use what the client does not have, or "
