@@ -133,7 +133,7 @@ grep -q '^summary .*ticks=[1-9]' "$dir/cut.out" || give_up "a recording without 
 grep -q 'cut off or damaged$' "$dir/cut.line" || give_up "a recording without its end is not reported"
 "$bin/replay" "$dir/server.log" >"$dir/foreign.out" 2>"$dir/foreign.line" && give_up "a foreign file is not noticed"
 grep -q 'this is no recording$' "$dir/foreign.line" || give_up "a foreign file is not reported"
-[ "$(cat "$dir/cut.line" "$dir/foreign.line" | wc -l)" = 2 ] || give_up "a damaged file is reported in more than one line"
+[ "$(cat "$dir/cut.line" "$dir/foreign.line" | wc -l)" -eq 2 ] || give_up "a damaged file is reported in more than one line"
 sed -n 's/^summary .*ticks=\([0-9]*\) .*kB.minute=\([0-9]*\) .*/recording of \1 ticks played 12 times, \2 kB per minute/p' \
     "$dir/replay.out"
 children=

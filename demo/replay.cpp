@@ -77,8 +77,8 @@ public:
         for (const Key key : terminal_.keys())
             if (!use(key)) return false;
         if (!is_paused_) cinema_.replay.play(elapsed, speed_);
-        draw();
-        return true;
+        if (cinema_.replay.is_open()) draw();
+        return cinema_.replay.is_open();
     }
 
 private:
@@ -158,7 +158,8 @@ bool play_at_once(Cinema& cinema, const std::string& path) {
     HashLog log;
     if (!path.empty() && !log.open(path)) return false;
     const auto note = [&] {
-        if (log.is_open()) log.write(*cinema.replay.tick(), hash.of_client(cinema.replay.receiver()));
+        if (log.is_open() && cinema.replay.tick())
+            log.write(*cinema.replay.tick(), hash.of_client(cinema.replay.receiver()));
     };
     for (note(); !cinema.replay.at_end() && cinema.replay.step();) note();
     return !log.is_open() || log.close();
@@ -191,6 +192,7 @@ int main(std::span<const char* const> arguments) {
     if (!replay.is_open()) return fail("replay", path + ": " + replay.error(), 1);
     catch_signals();
     cinema.seek(options.seek);
+    if (!replay.is_open()) return fail("replay", path + ": " + replay.error(), 1);
     const bool draws = options.hash_log.empty() && !options.headless && Terminal::is_present();
     if (draws) {
         draw_until_quit(cinema, options.speed);

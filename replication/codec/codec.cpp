@@ -190,8 +190,7 @@ std::uint64_t pieces_that_differ(const Schema& schema, const Image& before, cons
 }
 
 /// Codes an image. `trained`: the coder has slots for the components. Returns whether it differs from the
-/// baseline. If the reader fails, coder.ok() is false or
-/// the shape of the image is null.
+/// baseline. If the reader fails, coder.ok() is false or the shape of the image is null.
 template <Coder C>
 bool code_image(C& coder, const Schema& schema, const Image& from, const Trend& trend, Target<C>& image,
                 const ComponentNumbers* numbers = nullptr, bool trained = false) {

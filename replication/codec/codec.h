@@ -25,7 +25,7 @@ bool write_image(const Schema& schema, const Image& from, const Image& to, BitWr
 void count_decisions(const Schema& schema, const Image& from, const Image& to, const Trend& trend,
                      DecisionCounts& counts);
 
-/// Returns the number of bits that write_image() writes with Coding::bits.
+/// Returns the number of bits that write_image() writes without a model.
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to);
 
 /// Reads the bits of write_image() with the same `from`, `trend` and `model`: fills `words` and returns the

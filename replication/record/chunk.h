@@ -18,7 +18,7 @@ inline constexpr std::size_t kPayloadSizeBytes = 3;
 
 struct Chunk {
     enum class Kind : std::uint8_t {
-        head,      // the schema; once, at the begin of the recording
+        head,      // the schema; once, at the start of the recording
         keyframe,  // the state of all entities at a tick
         tick,      // what changed since the tick before
     };
@@ -37,7 +37,7 @@ inline std::uint32_t chunk_checksum(std::span<const std::byte> bytes, std::uint3
     return hash;
 }
 
-/// Returns the first chunk of `bytes`; nothing if it is not whole, or damaged.
+/// Returns the first chunk of `bytes`; nothing if it is incomplete or damaged.
 inline std::optional<Chunk> read_chunk(std::span<const std::byte> bytes) {
     net::impl::ByteReader in(bytes);
     const std::uint32_t sum = in.u32(), size = in.u32();

@@ -12,7 +12,7 @@ namespace {
 
 using net::impl::ByteReader;
 
-constexpr std::size_t kMaxLanes = 8 * kMaxEntityBytes, kMaxParts = 256;  // more than a component can have
+constexpr std::size_t kMaxLanes = 8 * kMaxEntityBytes;  // of a component, or elements; more than it can have
 
 /// A tag for entities with an optional component that only the recording knows.
 template <std::size_t>
@@ -64,7 +64,7 @@ bool read_layout(ByteReader& in, ComponentLayout& layout) {
     if (!lanes) return false;
     for (const Lane& lane : *lanes) layout.add_lane(lane);
     const std::uint32_t parts = in.u32();
-    if (parts > kMaxParts) return false;
+    if (parts > in.remaining()) return false;
     for (std::uint32_t i = 0; i < parts; ++i) {
         Part part;
         part.max_length = in.u32();
@@ -74,7 +74,10 @@ bool read_layout(ByteReader& in, ComponentLayout& layout) {
         part.lanes = std::move(*elements);
         layout.add_part(std::move(part));
     }
-    return layout.finish().empty() && max_component_bits(layout) <= 8 * kMaxEntityBytes;
+    if (!layout.finish().empty()) return false;
+    for (const Part& part : layout.parts())
+        if (part.max_count > kMaxLanes) return false;
+    return max_component_bits(layout) <= 8 * kMaxEntityBytes;
 }
 
 void describe_component(const SchemaComponent& component, std::vector<std::byte>& out) {
@@ -133,7 +136,8 @@ std::optional<Schema> recorded_schema(const Schema& schema, std::span<const std:
     const bool predicts = in.u8() != 0;
     const std::size_t count = in.u8();
     why = "its schema is malformed";
-    if (!in.ok() || count > kMaxOptionalComponents) return std::nullopt;
+    const std::size_t required = schema.components().size() - optional_count(schema);
+    if (!in.ok() || count > std::min(kMaxOptionalComponents, kMaxComponents - required)) return std::nullopt;
     if (hash != schema.hash()) {
         why = in_words(schema.difference(summary));
         return std::nullopt;

@@ -22,7 +22,7 @@ struct RecorderOptions {
 /// thread-safe.
 class Recorder {
 public:
-    /// Adds the peer. The arguments must outlive the recorder. `tick_us`: time between two ticks, in
+    /// Adds the peer. Sender and schema must outlive the recorder. `tick_us`: time between two ticks, in
     /// microseconds; >= 1.
     Recorder(Sender& sender, const Schema& schema, std::uint32_t tick_us,
              const RecorderOptions& options = {});

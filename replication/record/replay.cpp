@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 #include "../../net/handshake/handshake.h"
 #include "../send/peer_view.h"
@@ -39,7 +40,9 @@ void Replay::open(const Schema& schema) {
     for (at += chunk->bytes(); at < bytes_.size(); at += chunk->bytes()) {
         chunk = read_chunk(bytes_.subspan(at));
         const bool is_keyframe = chunk && chunk->kind == Chunk::Kind::keyframe;
-        const bool follows = keyframes_.empty() ? is_keyframe : chunk && is_newer(chunk->tick, last_);
+        const bool follows = keyframes_.empty() ? is_keyframe
+                                                : chunk && is_newer(chunk->tick, last_) &&
+                                                      is_newer(chunk->tick, keyframes_.front().tick);
         if (!follows || chunk->kind == Chunk::Kind::head) {
             fail(at, chunk ? "a tick is not in order" : "the recording is cut off or damaged");
             return end_at(at, last_);
@@ -67,11 +70,11 @@ bool Replay::decode(const Chunk& chunk) {
     return receiver_->newest_tick() == chunk.tick;
 }
 
-/// The recording ends here, and its last tick is this one, unless nothing is left.
+/// The recording ends here, and its last tick is this one. If there is no keyframe before, nothing is left.
 void Replay::end_at(std::size_t at, Tick last) {
     bytes_ = bytes_.first(at);
     last_ = last;
-    std::erase_if(keyframes_, [&](const Place& one) { return one.at >= at; });
+    while (!keyframes_.empty() && keyframes_.back().at >= at) keyframes_.pop_back();
 }
 
 /// Decodes the chunks up to a tick.
@@ -119,7 +122,9 @@ bool Replay::step(std::int64_t ticks) {
     if (!is_open()) return false;
     const std::int64_t length = static_cast<std::int32_t>(last_tick() - first_tick());
     const std::int64_t from = shown_ ? static_cast<std::int32_t>(*shown_ - first_tick()) : -1;
-    return seek(first_tick() + static_cast<Tick>(std::clamp<std::int64_t>(from + ticks, 0, length)));
+    const std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    const std::int64_t to = from + std::clamp(ticks, -most, most);
+    return seek(first_tick() + static_cast<Tick>(std::clamp<std::int64_t>(to, 0, length)));
 }
 
 bool Replay::play(net::Duration elapsed, double speed) {

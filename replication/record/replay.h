@@ -16,7 +16,7 @@ namespace shoal::replication::impl {
 /// Client. The last seconds before a death, in half speed:
 ///
 ///     Replay replay(world, schema, recording);
-///     replay.seek(replay.last_tick() - 150);
+///     if (!replay.seek(replay.last_tick() - 150)) return;
 ///     while (!replay.at_end()) {  // once per frame
 ///         replay.play(frame_time, 0.5);
 ///         draw(world, replay.receiver().entity(victim));
@@ -26,7 +26,7 @@ namespace shoal::replication::impl {
 class Replay {
 public:
     /// Finds the ticks of a recording. Any bytes are safe; error() says what is wrong with them. They may be
-    /// the begin of a recording, up to any byte. World, schema and bytes must outlive the replay. The schema
+    /// the start of a recording, up to any byte. World and bytes must outlive the replay. The schema
     /// may differ from the recorder's as a client's may differ from the server's: in optional components. A
     /// schema with an error stops the program. Nothing is in the world before the first seek() or play().
     Replay(ecs::World& world, const Schema& schema, std::span<const std::byte> recording,
@@ -39,20 +39,20 @@ public:
     /// first_tick() to last_tick() can be played all the same.
     const std::string& error() const { return error_; }
 
-    // These require is_open().
-    Tick first_tick() const { return keyframes_.front().tick; }
+    // If not is_open(), these have no meaning.
+    Tick first_tick() const { return keyframes_.empty() ? last_ : keyframes_.front().tick; }
     Tick last_tick() const { return last_; }
     /// The time between two ticks.
     net::Duration tick_time() const { return net::Duration(tick_us_); }
     /// The tick that the world shows; nothing before the first seek() or play().
     std::optional<Tick> tick() const { return shown_; }
-    bool at_end() const { return shown_ == last_; }
+    bool at_end() const { return !is_open() || shown_ == last_; }
 
     /// Shows the world as of a tick, or the nearest one that is in the recording. Forward within the time of
     /// one keyframe, replicas stay the same entities. Otherwise they are destroyed and spawned again:
     /// receiver().entity() finds the new entity of a net id. Returns false if a payload of this tick is
-    /// malformed: error() says so, and the recording then ends before it. Call it outside of hooks and
-    /// queries.
+    /// malformed: error() says so, and the recording then ends before it; without a tick left it is not
+    /// is_open() any more. Call it outside of hooks and queries.
     bool seek(Tick tick);
     /// Shows the next tick, or one that is this many ticks later, or earlier if `ticks` is negative.
     bool step(std::int64_t ticks = 1);

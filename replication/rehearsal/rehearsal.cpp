@@ -1,6 +1,7 @@
 #include "rehearsal.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <memory>
 
@@ -234,6 +235,7 @@ RehearsalRun::RehearsalRun(const Rehearsal& of, std::uint64_t seed, Trace* trace
 }
 
 std::optional<RehearsalFault> RehearsalRun::play() {
+    assert(!options_.memory || options_.rounds >= 3);
     run_until(now_ + seconds(1));
     world_.each_entity([&](ecs::Entity entity) { first_entities_.push_back(entity); });
     for (std::uint32_t round = 0; round < options_.rounds && !fault_; ++round) {

@@ -42,8 +42,8 @@ struct RehearsalFault {
 };
 
 struct RehearsalOptions {
-    /// As in the game. The rehearsal itself sets host.key, host.seed, random_seed, net.server_key, net.seed,
-    /// check_every, and the functions for mistakes.
+    /// As in the game. The rehearsal itself sets keys and seeds, check_every, the functions for mistakes,
+    /// connection.timeout and keep_alive, and join.resume_time.
     ServerOptions server = {};
     ClientOptions client = {};
     double frame_hz = 60;                          // frames of a client per second; > 0
@@ -60,8 +60,9 @@ struct RehearsalOptions {
     /// Says which entities may be left on the server when all players have left. Without it: as many as
     /// before the first player.
     std::function<bool(const ecs::World&, ecs::Entity)> may_stay = {};
-    /// Returns how many bytes the program holds. It is a mistake if the third and each later round add more
-    /// than memory_growth, and the round before did, too. Without the function, memory is not checked.
+    /// Returns how many bytes the program holds; requires rounds >= 3. It is a mistake if the third and each
+    /// later round add more than memory_growth, and the round before did, too. Without the function, memory
+    /// is not checked.
     std::function<std::size_t()> memory = {};
     std::size_t memory_growth = std::size_t{64} << 10;
 };

@@ -253,6 +253,10 @@ void Schema::insert(SchemaComponent component) {
     const auto key = [](const SchemaComponent& c) { return std::pair(c.is_optional, c.id); };
     const auto place = std::ranges::upper_bound(components_, key(component), {}, key);
     components_.insert(place, std::move(component));
+    number_slots();
+}
+
+void Schema::number_slots() {
     std::uint32_t next_slot = 0;
     for (SchemaComponent& each : components_)
         each.first_slot = std::exchange(next_slot, next_slot + each.layout.slot_count());
@@ -283,6 +287,7 @@ Schema Schema::with_optional(std::vector<SchemaComponent> components) const {
         one.is_optional = true;
         out.components_.push_back(std::move(one));
     }
+    out.number_slots();
     return out;
 }
 

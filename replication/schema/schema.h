@@ -309,6 +309,7 @@ private:
     ComponentIndex require_owned(std::size_t index, std::string_view type_name) const;
     void finish(SchemaType& type, std::string_view kind);
     void insert(SchemaComponent component);
+    void number_slots();
     void make_optional(const void* type, std::string_view type_name);
     std::size_t required_count() const;
     static constexpr std::string_view kComponent = "component";

@@ -60,7 +60,10 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     }
     item.delta.offset = bits_.bit_count();
     item.delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, view.numbers, trend, model_);
-    if (is_learned_from(entry, newest.tick)) count_decisions(shadow_.schema(), from, to, trend, *counts_);
+    // All players get the model, so only what all see is learned.
+    const bool is_public = !sight && (view == View{} || view == View{to_others(), nullptr});
+    if (is_public && is_learned_from(entry, newest.tick))
+        count_decisions(shadow_.schema(), from, to, trend, *counts_);
     item.delta.bits = bits_.bit_count() - item.delta.offset;
     if (sight) return item.delta;
     item.next = first;

@@ -17,7 +17,7 @@ LearnedModels::LearnedModels(const Schema& schema, bool learns, Tick least) : sc
 bool LearnedModels::renew(Tick now) {
     std::uint64_t sum = 0;
     for (const auto& [zeros, ones] : counts_) sum += std::uint64_t{zeros} + ones;
-    if (sum < kEnoughDecisions || is_too_soon(now)) return false;
+    if (sum < old_decisions_ + kEnoughDecisions || is_too_soon(now)) return false;
     CodecModel model = newest_ != 0 ? models_[number() - 1u] : untrained_model(schema_);
     train(model, counts_);
     std::vector<std::byte> bytes = write_model(model, schema_);
@@ -26,7 +26,12 @@ bool LearnedModels::renew(Tick now) {
         train(model, counts_, enough);
         bytes = write_model(model, schema_);
     }
-    for (auto& [zeros, ones] : counts_) zeros /= 2, ones /= 2;
+    old_decisions_ = 0;
+    for (auto& [zeros, ones] : counts_) {
+        zeros /= 2;
+        ones /= 2;
+        old_decisions_ += std::uint64_t{zeros} + ones;
+    }
     add(std::move(model), std::move(bytes), now);
     return true;
 }

@@ -12,8 +12,8 @@
 
 namespace shoal::replication::impl {
 
-/// One per sender. The newest kMaxModel models are kept, so a peer goes on with its model until it has the
-/// next one.
+/// One per sender. A peer goes on with its model until it has the next one, or until there are two newer
+/// ones.
 class LearnedModels {
 public:
     /// The models of one peer, counted from 1; 0: none. `offered`: on its way to the peer.
@@ -51,7 +51,8 @@ private:
     static std::uint8_t number_of(std::uint32_t model) {
         return static_cast<std::uint8_t>(model == 0 ? 0 : (model - 1) % kMaxModel + 1);
     }
-    bool keeps(std::uint32_t model) const { return model != 0 && newest_ - model < kMaxModel; }
+    /// The newest two: so the number of a model is used again only `least` after the last payload named it.
+    bool keeps(std::uint32_t model) const { return model != 0 && newest_ - model < 2; }
     bool is_too_soon(Tick now) const { return newest_ != 0 && now - made_ < least_; }
     void add(CodecModel model, std::vector<std::byte> bytes, Tick now);
 
@@ -59,6 +60,7 @@ private:
     DecisionCounts counts_;
     std::array<CodecModel, kMaxModel> models_;  // by number - 1
     std::vector<std::byte> bytes_;
+    std::uint64_t old_decisions_ = 0;  // of those in counts_, from before the last model
     std::uint32_t newest_ = 0;
     const Tick least_;
     Tick made_ = 0;  // when the newest one was made

@@ -82,6 +82,7 @@ void Sender::update(Tick tick) {
         for (const Audience::Viewer viewer : audience_.of(entry))
             state(viewer.peer).view.set_cluster(viewer.slot, shadow_[entry].cluster);
     scope_.update(static_cast<std::uint32_t>(peers_.size()));
+    if (scope_.is_used()) writer_.learn(nullptr, 1);  // all players get the model, also who sees less
     ended_ = shadow_.ended_count();
     hide_references();
     change_views();

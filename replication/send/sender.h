@@ -30,8 +30,9 @@ struct SenderOptions {
     double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
     // The tag of the entities that this sender replicates; it must not be in the schema. Null: Replicated.
     ecs::ComponentId tag = {};
-    Coding coding = Coding::range;   // how the state of entities becomes bits
-    std::uint32_t learn_every = 30;  // Coding::range: learns from one in so many records; 0: from none
+    Coding coding = Coding::range;  // how the state of entities becomes bits
+    // Coding::range: learns from one in so many records; 0: from none. With a scope nothing is learned.
+    std::uint32_t learn_every = 30;
     // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
     bool keeps_deliveries = false;
 };
