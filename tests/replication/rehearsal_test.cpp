@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "replication/rehearsal/rehearsal.h"
-#include "tests/support/allocations.h"
 
 namespace shoal::rehearsed {
 namespace {
@@ -154,7 +153,7 @@ TEST(Rehearsal, FindsNothingInTheTutorialsGame) {
     // For example: REHEARSE=1000 for more seeds, --gtest_random_seed=17 for one.
     const char* const count = std::getenv("REHEARSE");
     const int seed = testing::GTEST_FLAG(random_seed);
-    Rehearsal all = rehearsal({.rounds = 4, .memory = test::held_bytes});
+    Rehearsal all = rehearsal();
     const auto fault = seed != 0 ? all.run(static_cast<std::uint64_t>(seed))
                                  : all.run(1, count ? std::strtoull(count, nullptr, 10) : 4);
     EXPECT_FALSE(fault) << fault->text();
