@@ -176,9 +176,12 @@ public:
 private:
     void note_each(Game& game, replication::Tick tick, bool is_checked) {
         game.server.for_each_peer([&](replication::PlayerId player) {
-            if (game.server.phase(player) != replication::Phase::playing) return;
+            // A client has the whole world, and logs it, a little before it plays.
+            const replication::Phase phase = game.server.phase(player);
+            const bool is_playing = phase == replication::Phase::playing;
+            if (!is_playing && phase != replication::Phase::loading) return;
             const replication::WorldHash::Sum sum = game.server.view(player).hash(game.hash);
-            if (is_checked) game.server.send(player, WorldCheck::checksum(tick, sum));
+            if (is_checked && is_playing) game.server.send(player, WorldCheck::checksum(tick, sum));
             if (file_.empty()) return;
             const auto [log, is_new] = logs_.try_emplace(player);
             if (is_new) log->second.open(file_ + "." + std::to_string(logs_.size()));

@@ -228,10 +228,19 @@ void Client::send_rebases() {
     const std::span<const std::uint32_t> slots = receiver_.decoder().rebases();
     const std::size_t count = std::min(slots.size(), Rebase::kMax);
     if (count == 0 || !is_connected()) return;
-    const Rebase rebase{{slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(count)}};
+    Rebase rebase{{slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(count)}};
+    std::vector<ecs::Entity> differ;
+    for (std::uint32_t& slot : rebase.entity_slots) {
+        if (!receiver_.decoder().differs(slot)) continue;
+        differ.push_back(receiver_.entity_in(slot));
+        slot |= Rebase::kDiffers;
+    }
     const net::SendResult sent =
         endpoint_.send_message(endpoint_.server(), net::Channel::reliable, write_control(rebase));
-    if (sent == net::SendResult::queued) receiver_.decoder().drop_rebases(count);
+    if (sent != net::SendResult::queued) return;
+    receiver_.decoder().drop_rebases(count);
+    for (const ecs::Entity entity : differ)
+        if (listener_) call_guarded(world_, [&] { listener_->on_difference(entity); });
 }
 
 net::SendResult Client::send_message(net::Delivery how, std::span<const std::byte> message) {

@@ -50,6 +50,9 @@ public:
     virtual void on_leave(net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::Channel, std::span<const std::byte>) {}
+    /// A self-check found that this client has other values of an entity than the server; it gets them anew.
+    /// The cause is a bug of the library or bad memory. Null if the entity is not in the world.
+    virtual void on_difference(ecs::Entity) {}
 };
 
 /// Uses no socket or clock: datagrams and time are arguments, and `sink` sends datagrams. Not thread-safe. In

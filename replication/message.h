@@ -32,7 +32,8 @@ struct PlayerEntity {
 struct Rebase {
     static constexpr MessageKind kKind = MessageKind::rebase;
     static constexpr std::size_t kMax = 64;
-    std::vector<std::uint32_t> entity_slots;  // 1 to kMax
+    static constexpr std::uint32_t kDiffers = 1u << 31;  // added to a slot: a self-check found a difference
+    std::vector<std::uint32_t> entity_slots;             // 1 to kMax
 
     bool is_valid() const { return !entity_slots.empty() && entity_slots.size() <= kMax; }
 };

@@ -589,7 +589,14 @@ bool Server::use(Player& player, MessageKind kind, net::Channel channel, std::sp
         case MessageKind::rebase: {
             const std::optional<Rebase> rebase = read_control<Rebase>(bytes);
             if (!rebase) return false;
-            for (const std::uint32_t slot : rebase->entity_slots) sender_.rebase(player.peer, slot);
+            std::vector<ecs::Entity> differ;
+            for (const std::uint32_t slot : rebase->entity_slots) {
+                const bool differs = (slot & Rebase::kDiffers) != 0;
+                if (const auto entity = sender_.rebase(player.peer, slot & ~Rebase::kDiffers, differs))
+                    if (differs) differ.push_back(entity);
+            }
+            for (const PlayerId id = player.id; const ecs::Entity entity : differ)
+                if (listener_) call_guarded(world_, [&] { listener_->on_difference(id, entity); });
             return true;
         }
         default:

@@ -88,6 +88,9 @@ public:
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
+    /// A self-check of a client found that it has other values of an entity than the server, or the client
+    /// lies; see ClientListener::on_difference().
+    virtual void on_difference(net::PeerId, ecs::Entity) {}
     /// The state of an entity takes `bytes`, more than kMaxEntityBytes. `component` takes most of it. Clients
     /// keep the entity's last state within the limit. On clients the entity has no components if there was no
     /// such state. Called once; called again only after the entity was within the limit.

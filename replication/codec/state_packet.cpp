@@ -13,6 +13,7 @@ namespace {
 
 constexpr unsigned kMaxGapOrder = 16;
 constexpr Tick kUsualOlder = 2;
+constexpr std::uint32_t kExtension = 255;
 
 /// Codes the packets that a completion or group marker names.
 template <Coder C, class Needed>
@@ -28,7 +29,15 @@ void code_state_header(C& coder, StateHeader& header) {
     if (coder.flag(header.anchor.has_value())) {
         if (!header.anchor) header.anchor = StateHeader::Anchor{};
         StateHeader::Anchor& anchor = *header.anchor;
-        anchor.distance = coder.golomb(anchor.distance - 1, 2) + 1;
+        std::uint32_t distance = coder.golomb(header.check ? kExtension : anchor.distance - 1, 2);
+        if (distance == kExtension) {
+            if (!header.check) header.check = StateHeader::Check{};
+            header.check->slot = coder.golomb(header.check->slot, 8);
+            header.check->age = coder.golomb(header.check->age, 3);
+            header.check->sum = static_cast<std::uint16_t>(coder.fixed(header.check->sum, 16));
+            distance = coder.golomb(anchor.distance - 1, 2);
+        }
+        anchor.distance = distance + 1;
         if (anchor.distance == 0 || anchor.distance > kMaxPacketDistance) coder.fail();
         anchor.age = anchor.distance + unzigzag(coder.golomb(zigzag(anchor.age - anchor.distance), 0));
         anchor.older = kUsualOlder + unzigzag(coder.golomb(zigzag(anchor.older - kUsualOlder), 0));

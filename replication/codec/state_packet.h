@@ -36,6 +36,13 @@ struct StateHeader {
         Tick older = 0;              // RecordHeader::older of most deltas
     };
     std::optional<Anchor> anchor;
+    /// What the receiver should have of an entity: a self-check. Only with an anchor.
+    struct Check {
+        std::uint32_t slot = 0;
+        Tick age = 0;           // this packet's tick minus that of the version
+        std::uint16_t sum = 0;  // see check_sum()
+    };
+    std::optional<Check> check;
     // The records of slots that have a record in the anchor's packet come first, with one bit for each of
     // these slots.
     bool is_listed = false;

@@ -51,6 +51,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
         verdict != Verdict::accepted)
         return verdict;
     keep_list(number);
+    if (header.check) compare(*header.check, tick);
     for (const bool despawns : {true, false})  // a key may be despawned in one slot, and be back in another
         for (const Staged& staged : staged_)
             if ((staged.header.kind == RecordKind::despawn) == despawns) commit(staged, tick);
@@ -159,12 +160,22 @@ bool Decoder::find_versions(std::uint32_t replica, const RecordHeader& header, T
     return older || !replicas_.may_miss(replica, at);
 }
 
-void Decoder::request_rebase(std::uint32_t slot) {
+/// Compares what the server says about an older version with the version that is here.
+void Decoder::compare(const StateHeader::Check& check, Tick tick) {
+    if (check.slot >= slots_.size() || slots_[check.slot].replica == Replicas::kNone) return;
+    const auto version = replicas_.version_at(slots_[check.slot].replica, tick - check.age);
+    if (version && check_sum(binding_.schema(), version->image) != check.sum)
+        request_rebase(check.slot, true);
+}
+
+void Decoder::request_rebase(std::uint32_t slot, bool differs) {
     if (slots_[slot].is_rebasing) return;
     slots_[slot].is_rebasing = true;
     stats_.rebases += 1;
+    stats_.differences += differs;
     if (slots_[slot].is_listed) return;
     slots_[slot].is_listed = true;
+    slots_[slot].differs = differs;
     rebases_.push_back(slot);
 }
 

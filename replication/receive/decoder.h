@@ -51,6 +51,8 @@ public:
         std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
         std::uint64_t malformed_packets = 0;
         std::uint64_t rebases = 0;  // how often a full record was requested
+        // Of these: because a self-check found that this side has other values than the server.
+        std::uint64_t differences = 0;
     };
 
     /// The arguments must outlive the decoder. It makes the versions of `replicas` with shapes of `binding`.
@@ -78,6 +80,10 @@ public:
     /// Entity slots that need a full record, each once. A slot is added again only after a record of it was
     /// used.
     std::span<const std::uint32_t> rebases() const { return rebases_; }
+    /// Returns whether a slot is in rebases() because a self-check found that this side has other values than
+    /// the server.
+    bool differs(std::uint32_t slot) const { return slots_[slot].differs; }
+    std::uint32_t replica_in(std::uint32_t slot) const { return slots_[slot].replica; }
     /// Removes the first `count` slots of rebases().
     void drop_rebases(std::size_t count);
 
@@ -105,6 +111,7 @@ private:
         std::optional<Tick> last_tick;  // tick of the newest record; kept when the slot is closed
         bool is_rebasing = false;       // a full record was requested, and no record was used since
         bool is_listed = false;         // the slot is in rebases_
+        bool differs = false;           // is_listed: because of a self-check
     };
 
     /// A decoded record. commit() uses it after the whole payload was decoded.
@@ -123,7 +130,8 @@ private:
                        Trend& trend) const;
     ModelView model_of(const StateHeader& payload) const;
     void keep_list(std::uint64_t number);
-    void request_rebase(std::uint32_t slot);
+    void request_rebase(std::uint32_t slot, bool differs = false);
+    void compare(const StateHeader::Check& check, Tick tick);
     void commit(const Staged& staged, Tick tick);
     bool is_overtaken(const RecordHeader& header, Tick tick) const;
     void keep_overtaken(const Staged& staged, Tick tick, const Image& image);

@@ -160,6 +160,11 @@ public:
     /// the server in a reliable message, so that it calls Sender::rebase() for each.
     const Decoder& decoder() const { return decoder_; }
     Decoder& decoder() { return decoder_; }
+    /// The entity in a slot; null if there is none.
+    ecs::Entity entity_in(std::uint32_t slot) const {
+        const std::uint32_t replica = decoder_.replica_in(slot);
+        return replica == Replicas::kNone ? ecs::Entity{} : replicas_.ids()[replica].entity;
+    }
 
     /// For a new connection to a sender that still knows what this receiver has: forgets packet numbers only.
     void reconnect() { decoder_.reconnect(); }

@@ -129,6 +129,18 @@ std::size_t cost_of(const Schema& schema, const Image& image) {
     return bytes;
 }
 
+std::uint16_t check_sum(const Schema& schema, const Image& image) {
+    std::uint32_t sum = 0x811c9dc5;
+    const auto mix = [&](std::uint32_t word) { sum = (sum ^ word) * 0x01000193; };
+    for (ImageCursor value(schema, image); !value.at_end(); value.next()) {
+        if (schema.components()[value.component()].role == Role::owner) continue;
+        mix(value.component());
+        std::for_each_n(value.lanes(), value.layout().lanes().size(), mix);
+        std::for_each_n(value.parts(), value.part_words(), mix);
+    }
+    return static_cast<std::uint16_t>(sum ^ sum >> 16);
+}
+
 bool operator==(const Image& a, const Image& b) {
     return a.shape == b.shape && std::equal(a.words.begin(), a.words.end(), b.words.begin(), b.words.end());
 }

@@ -160,6 +160,10 @@ private:
     std::size_t position_ = 0;
 };
 
+/// A hash of an image, to find out whether two sides have the same. Components with from_owner() do not
+/// count.
+std::uint16_t check_sum(const Schema& schema, const Image& image);
+
 /// Returns whether two cursors at the same component have equal values.
 bool same_value(const ImageCursor& a, const ImageCursor& b);
 

@@ -69,4 +69,10 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
     return item.delta;
 }
 
+std::uint16_t DeltaCache::check_sum_of(Image image, View view, const NameSight* sight) {
+    if (image.shape->is_restricted) image = visible_part(image, view, visible_shapes_, visible_words_);
+    if (sight) image = hidden_.remove(image, *sight, visible_shapes_, hidden_words_);
+    return check_sum(shadow_.schema(), image);
+}
+
 }  // namespace shoal::replication::impl

@@ -50,6 +50,9 @@ public:
               const std::optional<Version>& older = {}, std::uint32_t factor = 0,
               const NameSight* sight = nullptr);
 
+    /// Returns the check_sum() of an image as `view` shows it to a peer with this sight; null: it sees all.
+    std::uint16_t check_sum_of(Image image, View view, const NameSight* sight);
+
     /// Begins to load what get() needs for an entry and a baseline of this tick. prefetch_item() reads what
     /// prefetch_first() loads, so call it some time later.
     void prefetch_first(std::uint32_t entry, Tick baseline) const {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMinRecordBits = 1;    // the smallest record header: one bit for a listed slot
 constexpr std::size_t kMaxRecordBits = 150;  // more than the largest record header
-constexpr std::size_t kMaxHeaderBits = 300;  // more than the largest header of a payload
+constexpr std::size_t kMaxHeaderBits = 400;  // more than the largest header of a payload
 constexpr std::size_t kMaxBits = net::kMaxLargePayloadBytes * 8;
 // So many bits of records that are too large at present are encoded at most for a payload.
 constexpr std::size_t kMaxOversizedBits = std::size_t{16} * 1024 * 8;
@@ -222,6 +222,17 @@ RefersTo PayloadWriter::judge(std::optional<Version>& version, const View& shown
     const RefersTo worst = worst_of(shadow_.schema(), version->image, shown, *sight_);
     if (worst == RefersTo::ended) version.reset();
     return worst;
+}
+
+std::optional<StateHeader::Check> PayloadWriter::check_of(std::uint32_t index, const PeerView& view) {
+    const PeerView::Slot& slot = view[index];
+    const View shown = view.shown(index);
+    if (!slot.has_entity() || !slot.has_acked || shown.numbers) return std::nullopt;
+    std::optional<Version> version = shadow_.at(slot.entry, slot.acked, shown.classes);
+    const RefersTo worst = judge(version, shown);
+    if (!version) return std::nullopt;
+    const NameSight* const sight = worst == RefersTo::seen ? nullptr : sight_;
+    return StateHeader::Check{index, tick_ - slot.acked, deltas_.check_sum_of(version->image, shown, sight)};
 }
 
 /// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.

@@ -45,6 +45,10 @@ public:
     /// For the next gather(): what the peer sees of the entities that references name. Null: all.
     void set_sight(const NameSight* sight) { sight_ = sight; }
 
+    /// Returns what the peer should have in a slot, as of the version that it acknowledged last. Nothing if
+    /// this is not known.
+    std::optional<StateHeader::Check> check_of(std::uint32_t slot, const PeerView& view);
+
     /// Decides whether the payload lists the slots of the anchor's packet, `listed`, which must rise and
     /// outlive write(): only if that makes it smaller. Call it between gather() and fit().
     void list(StateHeader& header, std::span<const std::uint32_t> listed);

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
 constexpr double kPlayHeartbeatS = 1.0 / 30;
 constexpr double kQuietS = 0.033;
-constexpr double kModelS = 10;  // between two models
+constexpr double kModelS = 10;    // between two models
+constexpr double kCheckS = 0.25;  // between self-checks
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
 constexpr double kRounding = 1e-6;  // 0.29 s at 100 Hz are 29 ticks, although 0.29 * 100 < 29
@@ -44,6 +45,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       tick_s_(1 / options.tick_hz),
       rebases_per_tick_(1 / (10 * options.tick_hz)),
       quiet_ticks_(ticks_of(kQuietS, options.tick_hz)),
+      check_ticks_(ticks_of(kCheckS, options.tick_hz)),
       shows_(schema.find<Teleports>() != kMaxComponents),
       long_gap_(options.keeps_deliveries ? long_gap(options.tick_hz) : 0),
       predicts_(schema.predicts()),
@@ -151,7 +153,7 @@ void Sender::make_peer(Peer peer, const PeerOptions& options,
     state(peer).view.set_groups(options.sees_all);
     if (interval_ticks_.size() + goal_ticks_.size() > 2 && !state(peer).sees_all)
         state(peer).view.set_schedule(goal_ticks_, interval_ticks_.back(), tick_);
-    state(peer).last_sent = state(peer).last_change = tick_;
+    state(peer).last_sent = state(peer).last_change = state(peer).last_check = tick_;
     state(peer).round_trip = max_history_ticks_ / 2;
     state(peer).is_held = true;
     if (!options.is_held) start_peer(peer);
@@ -361,11 +363,14 @@ void Sender::set_groups(Peer peer, ViewClasses groups) {
     state(peer).groups = groups & to_all_groups();
 }
 
-void Sender::rebase(Peer index, std::uint32_t slot) {
+ecs::Entity Sender::rebase(Peer index, std::uint32_t slot, bool differs) {
     PeerState& peer = state(index);
-    if (slot >= peer.view.slot_count() || !peer.view[slot].has_acked) return;
+    if (slot >= peer.view.slot_count() || !peer.view[slot].has_entity() || !peer.view[slot].has_acked)
+        return {};
+    peer.stats.differences += differs;
     peer.to_rebase.insert(slot);
     rebase_waiting(peer);
+    return shadow_[peer.view[slot].entry].entity;
 }
 
 void Sender::rebase_waiting(PeerState& peer) {
@@ -668,6 +673,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     const std::size_t most_bytes = may_be_large ? net::kMaxLargePayloadBytes : room.size();
     const NameSight sight = [this, index](NetId net_id) { return named(index, net_id); };
     writer_.set_sight(hides_references_ ? &sight : nullptr);
+    if (header.anchor && tick_ - peer.last_check >= check_ticks_) header.check = next_check(peer);
     writer_.gather(peer.view, header, {room_bits, most_bytes * 8, peer.large});
     writer_.set_sight(nullptr);
     peer.stats.parted_clusters += writer_.parted_count();
@@ -687,11 +693,23 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     if (header.complete) peer.flight.send_marker(number, *header.complete);
     peer.wants_marker = !header.complete;
     peer.last_sent = tick_;
+    if (header.check) {
+        peer.last_check = tick_;
+        peer.next_check += 1;
+    }
     peer.margin.reset();
     const std::span<const std::byte> payload = writer_.write(header, room);
     if (payload.size() > room.size()) peer.large = number;
     peer.stats.state_bytes += payload.size();
     return payload;
+}
+
+/// Returns the self-check of the next slot, in turn. Skips a few slots for which there is none.
+std::optional<StateHeader::Check> Sender::next_check(PeerState& peer) {
+    const std::uint32_t count = peer.view.slot_count();
+    for (int tries = 0; tries < 16 && count != 0; ++tries, ++peer.next_check)
+        if (const auto found = writer_.check_of(peer.next_check % count, peer.view)) return found;
+    return std::nullopt;
 }
 
 void Sender::report_margin(Peer index, const StateHeader::Margin& margin) {

@@ -62,6 +62,7 @@ public:
         // A cluster counts once for each tick.
         std::uint64_t parted_clusters = 0;
         std::uint64_t goals_missed = 0;  // records sent later than fresh_within() says
+        std::uint64_t differences = 0;   // self-checks that found other values at the peer, as it says
         std::uint32_t pending = 0;       // entity slots with something to send, now or after an interval
         std::uint32_t slots_used = 0;    // entity slots in use
         std::uint32_t waiting = 0;       // entities that wait for a slot
@@ -143,8 +144,9 @@ public:
 
     /// Makes the next record of `slot` a full one, because the peer requested it. Any slot number is safe. No
     /// effect if the peer has no baseline, because then the next record is full anyway. A peer gets all its
-    /// entities anew at once, and then a tenth of them per second; further requests wait.
-    void rebase(Peer peer, std::uint32_t slot);
+    /// entities anew at once, and then a tenth of them per second; further requests wait. `differs`: because a
+    /// self-check found other values; PeerStats::differences counts it. Returns the entity; null: no effect.
+    ecs::Entity rebase(Peer peer, std::uint32_t slot, bool differs = false);
 
     /// Sends the peer a record of the entity as of the next update(), even if nothing changed. No effect if
     /// the peer does not see the entity at that time.
@@ -225,7 +227,8 @@ private:
         Flight flight;
         std::vector<std::uint64_t> waiting;  // one bit per entry that waits for a slot; may be shorter
         std::uint32_t next_waiting = 0;      // entry where give_slots() continues
-        Tick last_sent = 0;
+        Tick last_sent = 0, last_check = 0;
+        std::uint32_t next_check = 0;  // slot
         // The tick since which the sender has waited for an ack of this peer; empty if it does not wait.
         std::optional<Tick> silent_since;
         Tick round_trip = 0;   // age of the newest packet that was acknowledged, at the last ack
@@ -291,6 +294,7 @@ private:
     RefersTo named(Peer peer, NetId net_id) const;
     void rebase_referrers(Peer peer, std::uint32_t entry);
     std::optional<StateHeader::Group> group_marker(const PeerState& peer, std::uint64_t number) const;
+    std::optional<StateHeader::Check> next_check(PeerState& peer);
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
     PeerState& state(Peer peer) { return *peers_[peer]; }
 
@@ -299,6 +303,7 @@ private:
     double tick_s_;            // length of a tick
     double rebases_per_tick_;  // part of a peer's entities
     Tick quiet_ticks_;         // so long after the last change clients learn that the world stands still
+    Tick check_ticks_;
     bool shows_;               // the schema has a component with a Display
     Tick long_gap_;            // 0: no deliveries are kept
     bool predicts_;            // see Schema::predicts()

@@ -87,7 +87,8 @@ private:
                 return origin_.sender.on_fate(peer, liar.number + 1 + in_.u8(), op & 128);
             case 12:
             case 13:
-                return origin_.sender.rebase(peer, some_slot(in_));
+                origin_.sender.rebase(peer, some_slot(in_));
+                return;
             case 14:
                 return origin_.sender.request_marker(peer);
             default:

@@ -262,8 +262,9 @@ TEST(NaiveStateDecoder, ReadsWhatTheSenderWrites) {
     }
     for (const int count : {seen.accepted, seen.at_anchor, seen.other, seen.same, seen.full, seen.later_full,
                             seen.despawns[0], seen.despawns[1], seen.no_anchor, seen.markers, seen.others,
-                            seen.empty, seen.reordered, seen.complete, seen.large, seen.trained})
+                            seen.empty, seen.reordered, seen.complete, seen.large, seen.checks, seen.trained})
         EXPECT_GT(count, 0);
+    EXPECT_EQ(seen.differences, 0);
 }
 
 // Goal: the library refuses a payload exactly if a rule of WIRE.md refuses it.

@@ -159,8 +159,9 @@ TEST(NaiveVillage, ReadsWhatTheSenderWrites) {
     for (const int count :
          {of_village.worlds, of_village.rows, of_village.reserved_sources, of_village.reserved_targets,
           of_village.ghosts, of_village.clusters, seen.at_anchor, seen.other, seen.full, seen.despawns[0],
-          seen.despawns[1], seen.reordered, seen.complete})
+          seen.despawns[1], seen.reordered, seen.complete, seen.checks})
         EXPECT_GT(count, 100);
+    EXPECT_EQ(seen.differences, 0);
     EXPECT_GE(of_village.longest, 4);
 }
 

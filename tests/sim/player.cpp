@@ -387,6 +387,7 @@ std::string Player::check_empty() const {
 std::string Player::check_repairs() const {
     const auto& stats = client_.receiver().stats();
     if (stats.malformed_packets != 0) return "malformed packets";
+    if (stats.differences != 0) return "a self-check found other values";
     if (!keeps_order()) return {};
     if (plan_.options.receiver.max_versions < kEnoughVersions) return {};
     if (stats.refused_packets != 0) return "refused a packet, though all came in order";

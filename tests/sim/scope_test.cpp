@@ -246,6 +246,7 @@ private:
         client.receiver.decoder().drop_rebases(client.receiver.decoder().rebases().size());
         client.receiver.apply();
         ASSERT_TRUE(client.receiver.is_consistent());
+        ASSERT_EQ(client.receiver.stats().differences, 0u);
     }
 
     /// Nothing that the client ever got says that there is something it does not see.

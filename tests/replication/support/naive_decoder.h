@@ -37,7 +37,14 @@ struct Record {
     State state;                                // delta, full
 };
 
+/// "Self-check".
+struct Check {
+    std::uint32_t slot = 0, age = 0, sum = 0;
+};
+
 struct Payload {
+    std::optional<Check> check;
+    bool differs = false;                 // what `check` says is not true
     std::optional<std::uint64_t> anchor;  // number of the packet
     std::uint32_t tick = 0;
     std::uint32_t older = 0;
@@ -87,6 +94,7 @@ public:
             for (const Record& record : payload_.records)
                 if (record.kind != Kind::despawn) lists_[number % 64].slots.insert(record.slot);
         }
+        if (payload_.check) check(*payload_.check);
         take_marker(number);
         for (const Record& record : payload_.records)
             if (record.kind == Kind::despawn) take(record);
@@ -137,7 +145,14 @@ private:
     std::uint32_t read_header(std::uint64_t number, Bits& bits) {
         std::uint32_t anchor_distance = 0;
         if (bits.bit()) {
-            const std::uint32_t distance = bits.golomb(2);
+            std::uint32_t distance = bits.golomb(2);
+            if (distance == 255) {
+                payload_.check.emplace();
+                payload_.check->slot = bits.golomb(8);
+                payload_.check->age = bits.golomb(3);
+                payload_.check->sum = static_cast<std::uint32_t>(bits.number(16));
+                distance = bits.golomb(2);
+            }
             if (distance > 254) bits.refuse("the distance of an anchor over 254");
             const std::uint32_t age = bits.golomb(0);
             anchor_distance = distance + 1;
@@ -293,6 +308,28 @@ private:
         if (bits.left() >= 8) bits.refuse("8 or more bits after the last record");
         while (bits.ok() && bits.left() > 0)
             if (bits.bit()) bits.refuse("padding that is not zero");
+    }
+
+    /// "Self-check".
+    void check(const Check& check) {
+        const auto replica = replicas_.find(check.slot);
+        bool is_missing = replica == replicas_.end();
+        std::optional<std::uint32_t> at;
+        if (!is_missing) at = version_at(replica->second, payload_.tick - check.age, is_missing);
+        if (is_missing || !at) return;
+        std::uint32_t sum = 0x811c9dc5;
+        const auto mix = [&](std::uint32_t word) { sum = (sum ^ word) * 16777619; };
+        for (const auto& [index, value] : replica->second.versions[*at]) {
+            if (schema_[index].second.is_from_owner) continue;
+            mix(index);
+            for (const std::uint32_t lane : value.lanes) mix(lane);
+            for (const auto& part : value.parts) {
+                mix(static_cast<std::uint32_t>(part.size()));
+                for (const auto& element : part)
+                    for (const std::uint32_t lane : element) mix(lane);
+            }
+        }
+        payload_.differs = ((sum ^ sum >> 16) & 0xffff) != check.sum;
     }
 
     /// "What a receiver keeps": the newest tick, and the marker of the newest tick that has one.

@@ -46,6 +46,7 @@ inline void compare_with_naive(const Image& ours, const naive::State& theirs) {
 struct Coverage {
     int accepted = 0, refused = 0, at_anchor = 0, other = 0, same = 0, full = 0, later_full = 0, ahead = 0;
     int despawns[3] = {}, no_anchor = 0, markers = 0, others = 0, empty = 0, reordered = 0, complete = 0;
+    int checks = 0, differences = 0;
     int flipped_accepted = 0, flipped_refused = 0, large = 0, trained = 0, listed = 0, uniform = 0, older = 0;
     std::map<std::string, int> reasons;
 };
@@ -62,7 +63,13 @@ public:
         if (is_accepted) {
             ASSERT_NO_FATAL_FAILURE(compare_payload(number, bytes));
         }
+        const std::uint64_t before = receiver_.stats().differences;
         verdict = receiver_.receive(number, bytes);
+        if (is_accepted && decoder.payload().check) {
+            seen_.checks += 1;
+            ASSERT_TRUE(receiver_.stats().differences == before || decoder.payload().differs);
+            seen_.differences += decoder.payload().differs;
+        }
         ASSERT_EQ(verdict == Verdict::accepted, is_accepted)
             << "verdict " << int(verdict) << ": " << decoder.why();
         const bool is_missing =

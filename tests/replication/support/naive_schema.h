@@ -170,6 +170,7 @@ struct Component {
     std::vector<Part> parts;
     bool is_relation = false;
     bool is_optional = false;
+    bool is_from_owner = false;
 };
 
 /// Indices of a group's lanes.
